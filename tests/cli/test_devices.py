@@ -32,6 +32,7 @@ def test_causal_work_in_strips_is_a_line_of_the_plan_and_sends_less_than_any_gri
     assert "strips of rows in 8 head groups" in " ".join(attenio(*asked).out.split())
     cluster = attenio(*asked, "--json").json["cluster"]
     strips = cluster["strips"]
+    assert cluster["patches"] is None
     assert strips["heads"] * (sum(strips["counts"]) + strips["top"]) == 64
     assert cluster["bound_words_per_device"] <= strips["words_per_device"] < cluster["words_per_device"]
     assert strips["seconds"] is None and strips["levels"] == strips["stages"] == []
@@ -41,6 +42,17 @@ def test_causal_work_in_strips_is_a_line_of_the_plan_and_sends_less_than_any_gri
     assert linked["seconds"] >= linked["exchange_seconds"] - sum(
         stage["seconds"] for stage in linked["stages"] if stage["overlaps_compute"]
     )
+
+
+def test_causal_work_as_a_patchwork_is_a_line_of_the_plan_where_a_table_is_kept(attenio: Attenio) -> None:
+    asked = ("plan", "--n", "64K", "--d", "128", "--heads", "8", "--mask", "causal", "--devices", "8")
+    assert "blocks of tokens, a table for 8 KV heads" in " ".join(attenio(*asked).out.split())
+    cluster = attenio(*asked, "--json").json["cluster"]
+    patches = cluster["patches"]
+    assert cluster["bound_words_per_device"] <= patches["words_per_device"] < cluster["words_per_device"]
+    assert patches["gap"] < 1.12 and 1 <= patches["imbalance"] < 1.001
+    cramped = attenio(*asked, "--json", "--device-memory", f"{2 * patches['memory_words'] - 2}B").json["cluster"]
+    assert cramped["patches"] is None
 
 
 def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(attenio: Attenio) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attenio.cluster.grid import Grid
+from attenio.cluster.patches import PatchesPlan, best_patches
 from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import SchemePlan, best_cluster_plan, scheme_plans
 from attenio.cluster.strips import StripsPlan, best_strips
@@ -29,6 +30,7 @@ class ClusterAnswer:
     schemes: tuple[SchemePlan, ...]
     strips: StripsPlan | None = None
     strips_times: StripsTimes | None = None
+    patches: PatchesPlan | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The answer as plain values: words are those that the busiest device sends."""
@@ -52,6 +54,7 @@ class ClusterAnswer:
                 for each in self.schemes
             ],
             "strips": None if self.strips is None else _strips_numbers(self.strips, self.strips_times),
+            "patches": None if self.patches is None else _patches_numbers(self.patches),
         }
 
 
@@ -59,15 +62,19 @@ def cluster_answer(workload: Workload, cluster: Cluster, grid: Grid | None = Non
     """The best grid for a workload on a cluster, or the one given, and every scheme that has a name."""
     plan = best_cluster_plan(workload, cluster, grid=grid)
     strips = best_strips(workload, cluster.devices) if grid is None else None
+    patches = best_patches(workload, cluster.devices) if grid is None else None
     memory = cluster.memory_words(workload)
     if strips is not None and memory is not None and strips.memory_words > memory:
         strips = None
+    if patches is not None and memory is not None and patches.memory_words > memory:
+        patches = None
     return ClusterAnswer(
         workload=workload,
         plan=plan,
         schemes=scheme_plans(workload, cluster),
         strips=strips,
         strips_times=None if strips is None else strips_times(strips, cluster),
+        patches=patches,
     )
 
 
@@ -82,6 +89,30 @@ def _strips_numbers(plan: StripsPlan, times: StripsTimes | None) -> dict[str, An
         "levels": [] if times is None else [plain_fields(each, *LEVEL) for each in times.levels],
         "stages": [] if times is None else [plain_fields(each, *STAGE) for each in times.stages],
     }
+
+
+def _patches_numbers(plan: PatchesPlan) -> dict[str, Any]:
+    return {
+        **plain_fields(plan.patchwork, "heads", "blocks"),
+        **plain_fields(plan, "words_per_device", "total_words", "bound_words_per_device", "gap", "memory_words"),
+        "imbalance": float(plan.imbalance),
+    }
+
+
+def layout_rows(answer: ClusterAnswer) -> tuple[tuple[str, ...], ...]:
+    """Causal work in other shapes than grids: the cells of their lines."""
+    return tuple(row for row in (strips_row(answer), patches_row(answer)) if row)
+
+
+def patches_row(answer: ClusterAnswer) -> tuple[str, ...]:
+    """Causal work as a patchwork beside the grids: the cells of its line, none where no table is kept for it."""
+    plan, bound = answer.patches, answer.plan.bound_words_per_device
+    if plan is None:
+        return ()
+    note = f"{plan.patchwork.blocks} blocks of tokens, a table for {plan.patchwork.heads} KV heads"
+    ratio = show_ratio(plan.words_per_device / bound) if bound else NOTHING
+    memory = show_bytes(bytes_of(plan.memory_words, element_bytes=plan.workload.dtype.bytes))
+    return "patches", NOTHING, f"{plan.words_per_device:,}", ratio, NOTHING, memory, note
 
 
 def strips_row(answer: ClusterAnswer) -> tuple[str, ...]:
@@ -154,7 +185,7 @@ def cluster_section(answer: ClusterAnswer) -> str:
             sent = f"{each.words_per_device:,}"
             cells = [name, str(each.grid), sent, ratio, time, memory_text(each, each.memory_words), note]
         rows.append(cells)
-    rows += [list(row) for row in (strips_row(answer),) if row]
+    rows += [list(row) for row in layout_rows(answer)]
     body = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows]
     told = f"{plan.cluster.devices:,} devices. Words are those that the busiest device sends; it must send {bound:,}."
     return f"<p>{told}</p>\n<table><thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(body) + "\n</tbody></table>"

@@ -6,7 +6,7 @@ from rich.text import Text
 
 from attenio.cluster.plan import ClusterPlan
 from attenio.quantities import show_bytes, show_seconds
-from attenio.report.cluster import NOTHING, ClusterAnswer, memory_text, resident, scheme_rows, strips_row
+from attenio.report.cluster import NOTHING, ClusterAnswer, layout_rows, memory_text, resident, scheme_rows
 from attenio.report.notation import show_ratio
 from attenio.report.tables import NAME, NUMBER, TEXT, plain_table
 
@@ -66,7 +66,7 @@ def _schemes(answer: ClusterAnswer) -> Table:
             note,
             style="bold" if plan is answer.plan else "",
         )
-    if row := strips_row(answer):
+    for row in layout_rows(answer):
         table.add_row(*row[:-1], Text(row[-1], style="dim"))
     return table
 

@@ -63,11 +63,11 @@ def test_what_does_not_fit_is_refused_in_one_line(
 def test_strips_spread_tokens_and_compute_them_under_a_causal_mask_only() -> None:
     strips = Strips(heads=2, counts=(2, 1), owners=Owners.ROWS)
     causal, dense = (call(4, 2, mesh(8), sharding=strips, is_causal=each) for each in (True, False))
-    assert causal.strips == strips and dense.strips is None
+    assert causal.layout == strips and dense.layout is None
     for each in (causal, dense):
         check_lengths(each)
         assert each.assignment.queries == tuple(home.spans for home in strips.homes(64))
-    assert call(4, 2, mesh(8, names=("queries",)), sharding=strips, is_causal=True).strips is None
+    assert call(4, 2, mesh(8, names=("queries",)), sharding=strips, is_causal=True).layout is None
     assert (
         str(strips) in causal.form and causal.form != call(4, 2, mesh(8), sharding=Sharding.ZIGZAG, is_causal=True).form
     )

@@ -23,7 +23,7 @@ from attenio.workload import Direction, Workload
 
 
 @dataclass(kw_only=True)
-class _Rank:
+class CountedRank:
     """A rank with its memory; ``arrays`` are (batch, heads, tokens, width)."""
 
     workload: Workload
@@ -34,6 +34,7 @@ class _Rank:
     arrays: dict[str, Values] = field(default_factory=dict)
 
     def room(self, name: str, shape: tuple[int, int, int], stack: ExitStack, *, sums: bool = False) -> Values:
+        """Room for an array of some heads, which the memory counts; ``sums`` have accumulators."""
         heads, tokens, width = shape
         count = self.workload.batch * heads * tokens
         make = self.memory.scratch if sums else self.memory.buffer
@@ -56,7 +57,7 @@ def execute_strips(
             group = rank % strips.heads
             memory = FastMemory(room, intermediate_words=workload.accumulator_words)
             ranks.append(
-                _Rank(
+                CountedRank(
                     workload=workload, memory=memory, stack=every.enter_context(ExitStack()),
                     heads=slice(group * rows, (group + 1) * rows), kv_heads=slice(group * keys, (group + 1) * keys),
                 )
@@ -69,7 +70,7 @@ def execute_strips(
 class _Run:
     """All ranks of a run."""
 
-    def __init__(self, workload: Workload, strips: Strips, ranks: list[_Rank], network: Network) -> None:
+    def __init__(self, workload: Workload, strips: Strips, ranks: list[CountedRank], network: Network) -> None:
         self.work, self.strips, self.ranks, self.network = workload, strips, ranks, network
         self.homes = [positions(each) for each in strips.homes(workload.keys)]
 

@@ -1,7 +1,7 @@
 """``attention()`` on many devices: DTensors in and out, gradients included."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -9,11 +9,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.distributed.tensor import DTensor, Shard
 
-from attenio.cluster.executor import strips
+from attenio.cluster.executor import patches, strips
 from attenio.cluster.executor.backward import backward
 from attenio.cluster.executor.call import (
     TOKENS,
     ClusterCall,
+    Spread,
     check_shards,
     cluster_call,
     named_sharding,
@@ -24,6 +25,7 @@ from attenio.cluster.executor.call import (
 from attenio.cluster.executor.decode import attend_replicated
 from attenio.cluster.executor.forward import Kept, forward
 from attenio.cluster.executor.part import Part
+from attenio.cluster.executor.patches import PatchesPart
 from attenio.cluster.executor.processes import Processes
 from attenio.cluster.executor.strips import StripsPart
 from attenio.cluster.executor.transport import Ledger, Network
@@ -33,6 +35,7 @@ from attenio.errors import InvalidInput
 from attenio.kernels.call.masking import MaskArguments, Window
 from attenio.masks import Causal
 
+AnyPart: TypeAlias = Part | StripsPart | PatchesPart
 # The ends of meshes, by the world and the ranks that they are of.
 _networks: dict[tuple[int, tuple[int, ...]], Network] = {}
 
@@ -47,7 +50,7 @@ def attention(  # noqa: PLR0913 - the arguments of attention on one device, a me
     enable_gqa: bool = False,
     window: Window | None = None,
     scale: float | None = None,
-    sharding: Sharding | Strips | str = Sharding.CONTIGUOUS,
+    sharding: Spread | str = Sharding.CONTIGUOUS,
 ) -> DTensor:
     """softmax(Q K^T scale) V of DTensors (batch, heads, tokens, width) that are sharded by tokens over a mesh.
 
@@ -56,8 +59,9 @@ def attention(  # noqa: PLR0913 - the arguments of attention on one device, a me
     grid is chosen on which the busiest rank sends the fewest bytes. ``sharding``: "contiguous", tokens are in order;
     "zigzag", every rank has an early and a late chunk (``zigzag_positions``), so that all compute as much under a
     causal mask; strips of rows take the place of a grid there where they send less; or strips themselves, as
-    ``attenio.cluster.strips.best_strips`` plans them: every rank has the tokens of their ``homes``. Queries may be
-    replicated instead, with keys sharded, as in decode: then so is the output.
+    ``attenio.cluster.strips.best_strips`` plans them, or a patchwork, as ``attenio.cluster.patches.best_patches`` does:
+    every rank has the tokens of their ``homes``. Queries may be replicated instead, with keys sharded, as in decode:
+    then so is the output.
     """
     spread = named_sharding(sharding)
     asked = MaskArguments(is_causal=is_causal, window=window)
@@ -80,21 +84,28 @@ def attention(  # noqa: PLR0913 - the arguments of attention on one device, a me
 
 def attend_shares(network: Network, call: ClusterCall, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The same for the tensors of one rank, and for whatever network it has."""
-    part: Part | StripsPart
-    if call.strips is None:
+    part: AnyPart
+    layout = call.layout
+    if layout is None:
         part = Part(work=call.assignment, network=network, scale=call.scale)
     else:
         work = replace(workload_of(call.query, call.key, call.value, call.dtype), mask=Causal())
-        part = StripsPart(workload=work, strips=call.strips, network=network, scale=call.scale)
+        part = (
+            StripsPart(workload=work, strips=layout, network=network, scale=call.scale)
+            if isinstance(layout, Strips)
+            else PatchesPart(workload=work, patchwork=layout, network=network, scale=call.scale)
+        )
     output: Tensor = _Attention.apply(part, query, key, value)
     return output
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, part: Part | StripsPart, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def forward(ctx: Any, part: AnyPart, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         if isinstance(part, StripsPart):
             output, kept = strips.forward(part, query, key, value)
+        elif isinstance(part, PatchesPart):
+            output, kept = patches.forward(part, query, key, value)
         else:
             output, kept = forward(part, query, key, value)
         ctx.part = part
@@ -106,8 +117,12 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         query, key, value, output, lse = ctx.saved_tensors
         kept = Kept(query=query, key=key, value=value, output=output, lse=lse)
-        passed = strips.backward if isinstance(ctx.part, StripsPart) else backward
-        return None, *passed(ctx.part, kept, gradient.contiguous())
+        gradient = gradient.contiguous()
+        if isinstance(ctx.part, StripsPart):
+            return None, *strips.backward(ctx.part, kept, gradient)
+        if isinstance(ctx.part, PatchesPart):
+            return None, *patches.backward(ctx.part, kept, gradient)
+        return None, *backward(ctx.part, kept, gradient)
 
 
 def network_of(mesh: Any) -> Network:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from attenio.cluster.bytes import stage_bytes
 from attenio.cluster.executor.assignment import Assignment, chunked, grid_pairs, spans_of
 from attenio.cluster.grid import Grid, check_grid, grids
 from attenio.cluster.partition import Sharding
+from attenio.cluster.patches import Patchwork
+from attenio.cluster.patches.words import check_workload as check_patches
 from attenio.cluster.spans import Span
 from attenio.cluster.strips import Owners, Strips, best_strips
 from attenio.cluster.strips.words import check_workload, strips_bytes
@@ -29,6 +31,8 @@ from attenio.workload import Direction, Workload
 TOKENS = 2
 # Dimensions of a mesh that say what its grid is, in the order of ranks.
 DIMENSIONS = ("queries", "keys", "heads")
+# How tokens are spread over ranks.
+Spread: TypeAlias = Sharding | Strips | Patchwork
 _TYPES = {torch.bfloat16: ElementType.BF16, torch.float16: ElementType.FP16}
 
 
@@ -43,10 +47,10 @@ class ClusterCall:
     below: int
     above: int
     scale: float
-    sharding: Sharding | Strips
+    sharding: Spread
     parts: tuple[int, ...]
     grid: Grid
-    strips: Strips | None = None
+    layout: Strips | Patchwork | None = None
 
     @property
     def form(self) -> str:
@@ -55,7 +59,7 @@ class ClusterCall:
         return "; ".join((
             *shapes, str(self.dtype).removeprefix("torch."), f"band {self.below} to {self.above}",
             f"scale {self.scale!r}", f"{told(self.sharding)} tokens",
-            f"grid {self.grid}" if self.strips is None else f"strips {self.strips}",
+            f"grid {self.grid}" if self.layout is None else f"{kind(self.layout)} {self.layout}",
             f"attenio {attenio.__version__}",
         ))  # fmt: skip
 
@@ -78,23 +82,28 @@ def _assignment(call: ClusterCall) -> Assignment:
     )  # fmt: skip
 
 
-def told(sharding: Sharding | Strips) -> str:
-    """How tokens are spread, in a word or as strips."""
+def kind(layout: Strips | Patchwork) -> str:
+    """What a layout is called."""
+    return "strips" if isinstance(layout, Strips) else "patches"
+
+
+def told(sharding: Spread) -> str:
+    """How tokens are spread, in a word or as a layout."""
     return sharding.value if isinstance(sharding, Sharding) else str(sharding)
 
 
-def spans(tokens: int, parts: tuple[int, ...], sharding: Sharding | Strips) -> tuple[tuple[Span, ...], ...]:
+def spans(tokens: int, parts: tuple[int, ...], sharding: Spread) -> tuple[tuple[Span, ...], ...]:
     """Positions of every rank's tokens; in order, tokens are cut as DTensor cuts them."""
     if sharding is Sharding.CONTIGUOUS:
         return chunked(tokens, parts)
-    if isinstance(sharding, Strips):
+    if not isinstance(sharding, Sharding):
         return tuple(each.spans for each in sharding.homes(tokens))
     return spans_of(tokens, prod(parts), sharding)
 
 
-def named_sharding(sharding: Sharding | Strips | str) -> Sharding | Strips:
-    """Strips as they are, anything else by its name."""
-    return sharding if isinstance(sharding, Strips) else Sharding.named(sharding)
+def named_sharding(sharding: Spread | str) -> Spread:
+    """Layouts as they are, anything else by its name."""
+    return sharding if isinstance(sharding, Strips | Patchwork) else Sharding.named(sharding)
 
 
 def cluster_call(  # noqa: PLR0913 - the arguments of attention
@@ -105,7 +114,7 @@ def cluster_call(  # noqa: PLR0913 - the arguments of attention
     *,
     scale: float | None,
     enable_gqa: bool,
-    sharding: Sharding | Strips,
+    sharding: Spread,
 ) -> ClusterCall:
     """Check a call of whole tensors with these shapes (batch, heads, tokens, width), and choose its grid."""
     names = ("query", "key", "value")
@@ -121,17 +130,17 @@ def cluster_call(  # noqa: PLR0913 - the arguments of attention
     whole = [torch.empty(shape, dtype=dtype, device="meta") for shape in shapes]
     found = call_of(whole[0], whole[1], whole[2], asked, scale=scale, enable_gqa=enable_gqa)
     visible = found.visible
-    grid, strips = grid_of_mesh(mesh), None
-    if isinstance(sharding, Strips) and sharding.devices != mesh.size():
-        raise InvalidInput(f"strips {sharding} are for {sharding.devices} ranks; the mesh has {mesh.size()}")
+    grid, layout = grid_of_mesh(mesh), None
+    if not isinstance(sharding, Sharding) and sharding.devices != mesh.size():
+        raise InvalidInput(f"{kind(sharding)} {sharding} are for {sharding.devices} ranks; the mesh has {mesh.size()}")
     if grid is None:
         grid = best_grid(query, key, value, dtype, mesh.size())
         if (visible.below, visible.above) == (-UNBOUNDED, 0):
-            strips = strips_for(query, key, value, dtype, grid, sharding)
+            layout = layout_for(query, key, value, dtype, grid, sharding)
     check_grid(grid, workload_of(query, key, value, dtype))
     return ClusterCall(
         query=tuple(query), key=tuple(key), value=tuple(value), dtype=dtype, below=visible.below, above=visible.above,
-        scale=found.scale, sharding=sharding, parts=tuple(mesh.shape), grid=grid, strips=strips,
+        scale=found.scale, sharding=sharding, parts=tuple(mesh.shape), grid=grid, layout=layout,
     )  # fmt: skip
 
 
@@ -154,20 +163,23 @@ def workload_of(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, 
 
 
 @lru_cache(maxsize=256)
-def strips_for(
+def layout_for(
     query: tuple[int, ...],
     key: tuple[int, ...],
     value: tuple[int, ...],
     dtype: torch.dtype,
     grid: Grid,
-    sharding: Sharding | Strips,
-) -> Strips | None:
-    """Strips of causal work: those that spread the tokens, or any whose busiest rank sends less than that of a grid."""
+    sharding: Spread,
+) -> Strips | Patchwork | None:
+    """How causal work is shared: as tokens are spread, or strips whose busiest rank sends less than that of a grid."""
     if query[TOKENS] != key[TOKENS] or sharding in (Sharding.CONTIGUOUS, Sharding.STRIPED):
         return None
     workload = replace(workload_of(query, key, value, dtype), mask=Causal(), direction=Direction.TRAINING)
     if isinstance(sharding, Strips):
         check_workload(workload, sharding)
+        return sharding
+    if isinstance(sharding, Patchwork):
+        check_patches(workload, sharding)
         return sharding
     plan = best_strips(workload, grid.devices, owners=Owners.ZIGZAG)
     if plan is None:

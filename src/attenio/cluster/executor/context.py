@@ -7,7 +7,8 @@ with context_parallel(mesh) as context:
     context.sum_gradients(model)
 
 Everything in such a model but attention works on one token at a time, so every rank runs it on its own tokens. Tokens
-are in zigzag order, so that all ranks compute as many scores under a causal mask, or as planned strips have them.
+are in zigzag order, so that all ranks compute as many scores under a causal mask, or as planned strips or patches have
+them.
 """
 
 from collections.abc import Iterator
@@ -20,10 +21,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from attenio.cluster.executor.attention import attend_shares, network_of
-from attenio.cluster.executor.call import cluster_call, named_sharding, spans
+from attenio.cluster.executor.call import Spread, cluster_call, named_sharding, spans
 from attenio.cluster.executor.transport import Ledger
 from attenio.cluster.partition import Sharding
-from attenio.cluster.strips import Strips
 from attenio.errors import InvalidInput
 from attenio.kernels.call.masking import MaskArguments
 from attenio.kernels.transformers import Layer, instead_of_attention
@@ -37,7 +37,7 @@ class Context:
     """A mesh whose ranks share sequences, and how long the sequences are that were sharded last."""
 
     mesh: Any
-    sharding: Sharding | Strips
+    sharding: Spread
     tokens: int | None = field(default=None)
 
     @property
@@ -113,7 +113,7 @@ class Context:
 
 
 @contextmanager
-def context_parallel(mesh: Any, *, sharding: Sharding | Strips | str = Sharding.ZIGZAG) -> Iterator[Context]:
+def context_parallel(mesh: Any, *, sharding: Spread | str = Sharding.ZIGZAG) -> Iterator[Context]:
     """Within it, ``attn_implementation="attenio"`` attends over sequences that are spread over the mesh."""
     context = Context(mesh=mesh, sharding=named_sharding(sharding))
     with instead_of_attention(context.attend):

@@ -1,0 +1,253 @@
+"""A patchwork on counted memories: every word that ranks send goes over a counted network, head by head.
+
+Ranks own tokens with all heads. For each head of the table they get the rows and keys of their part, compute the pairs
+that the table gives them, and send what they found home.
+"""
+
+from contextlib import ExitStack
+
+import numpy as np
+
+from attenio.cluster.counted.device import Values
+from attenio.cluster.counted.forward import added, normalised
+from attenio.cluster.counted.network import Network
+from attenio.cluster.counted.run import Arrays, ClusterRun, log_sum_exps, outputs
+from attenio.cluster.counted.strips import CountedRank, at, attend, differentiate, positions
+from attenio.cluster.patches.layout import Patchwork, holdings
+from attenio.cluster.patches.memory import longest_message
+from attenio.cluster.patches.messages import Messages
+from attenio.cluster.patches.words import check_workload, traffic
+from attenio.cluster.spans import Tokens
+from attenio.cluster.words import Stage
+from attenio.memory import FastMemory
+from attenio.workload import Direction, Workload
+
+
+def execute_patches(
+    workload: Workload, patchwork: Patchwork, inputs: Arrays, *, memory_words: int | None = None
+) -> ClusterRun:
+    """Run attention, its gradients or a training step over the ranks of a patchwork."""
+    check_workload(workload, patchwork)
+    network, room = Network(patchwork.devices), 2**50 if memory_words is None else memory_words
+    with ExitStack() as every:
+        ranks = [
+            CountedRank(
+                workload=workload, memory=FastMemory(room, intermediate_words=workload.accumulator_words),
+                stack=every.enter_context(ExitStack()), heads=slice(None), kv_heads=slice(None),
+            )
+            for _ in range(patchwork.devices)
+        ]  # fmt: skip
+        results = _Run(workload, patchwork, ranks, network).all(inputs)
+    return ClusterRun(network=network, peak_words=tuple(rank.memory.peak_words for rank in ranks), results=results)
+
+
+class _Run:
+    """All ranks of a run."""
+
+    def __init__(self, workload: Workload, patchwork: Patchwork, ranks: list[CountedRank], network: Network) -> None:
+        self.work, self.patchwork, self.ranks, self.network = workload, patchwork, ranks, network
+        self.homes = [positions(each) for each in patchwork.homes(workload.keys)]
+        self.of_q, self.of_kv = workload.heads // patchwork.heads, workload.kv_heads // patchwork.heads
+
+    def all(self, inputs: Arrays) -> Arrays:
+        work, names = self.work, list[str]()
+        both = np.concatenate([inputs["K"], inputs["V"]], axis=-1)
+        for rank, own in zip(self.ranks, self.homes, strict=True):
+            rank.room("Q", (work.heads, len(own), work.d), rank.stack)[...] = inputs["Q"][:, :, own]
+            rank.room("KV", (work.kv_heads, len(own), work.key_words), rank.stack)[...] = both[:, :, own]
+            rank.room("O", (work.heads, len(own), work.value_dim), rank.stack)
+            if work.is_training:
+                rank.room("lse", (work.heads, len(own), 1), rank.stack, sums=True)
+        if work.direction is not Direction.BACKWARD:
+            self.forward()
+            names.append("O")
+        if work.direction is not Direction.FORWARD:
+            self.settle(inputs)
+            self.backward()
+            names += ["dQ", "dKV"]
+        results = {name: self.collected(name) for name in names}
+        if "dKV" in results:
+            both = results.pop("dKV")
+            results |= {"dK": both[..., : work.d], "dV": both[..., work.d :]}
+        return results
+
+    def settle(self, inputs: Arrays) -> None:
+        """dO, room for gradients, and of a backward pass alone what a forward pass would have left."""
+        work = self.work
+        for rank, own in zip(self.ranks, self.homes, strict=True):
+            rank.room("dO", (work.heads, len(own), work.value_dim), rank.stack)[...] = inputs["dO"][:, :, own]
+            rank.room("dQ", (work.heads, len(own), work.d), rank.stack)
+            rank.room("dKV", (work.kv_heads, len(own), work.key_words), rank.stack)
+            if not work.is_training:
+                rank.arrays["O"][...] = outputs(inputs, work)[:, :, own]
+                lse = rank.room("lse", (work.heads, len(own), 1), rank.stack, sums=True)
+                lse[..., 0] = log_sum_exps(inputs, work)[:, :, own]
+            products = rank.room("D", (work.heads, len(own), 1), rank.stack, sums=True)
+            products[..., 0] = (rank.arrays["dO"] * rank.arrays["O"]).sum(axis=-1)
+
+    def messages(self, direction: Direction) -> Messages:
+        sources = traffic(self.work.towards(direction), self.patchwork).sources
+        return Messages(patchwork=self.patchwork, tokens=self.work.keys, sources=sources)
+
+    def heads_of(self, name: str, head: int) -> slice:
+        count = self.of_kv if name.endswith("KV") else self.of_q
+        return slice(head * count, (head + 1) * count)
+
+    def gather(self, messages: Messages, names: tuple[str, ...], stacks: list[ExitStack]) -> None:
+        """Rows and keys of every rank's part, its own among them."""
+        everyone = range(len(self.ranks))
+        for target, (rank, stack) in enumerate(zip(self.ranks, stacks, strict=True)):
+            own = messages.homes[target]
+            for head, mine in enumerate(messages.held(target)):
+                for name in (*names, "KV") if len(mine.rows) else ():
+                    held = mine.keys if name == "KV" else mine.rows
+                    here = rank.arrays[name][:, self.heads_of(name, head)]
+                    shape = (here.shape[1], len(held), here.shape[3])
+                    into = rank.room(f"part {name} {head}", shape, stack, sums=name in ("D", "lse"))
+                    both = own.both(held)
+                    into[:, :, at(held, both)] = here[:, :, at(own, both)]
+        for target in everyone:
+            for source in everyone:
+                first, rows = messages.keys_first(source, target), messages.rows(source, target)
+                for name in (*names, "KV"):
+                    self.copy(name, (source, target), first if name == "KV" else rows, messages, second=False)
+        for target in everyone:
+            for source in everyone:
+                self.copy("KV", (source, target), messages.keys_second(source, target), messages, second=True)
+
+    def copy(
+        self, name: str, ends: tuple[int, int], sent: tuple[Tokens, ...], messages: Messages, *, second: bool
+    ) -> None:
+        """Send some tokens of every head from one rank into another's part."""
+        source, target = ends
+        for head, some in enumerate(sent):
+            if not len(some):
+                continue
+            mine = messages.held(target)[head]
+            held = mine.keys if name == "KV" else mine.rows
+            if second:
+                theirs, array = messages.held(source)[head].keys, self.ranks[source].arrays[f"part {name} {head}"]
+            else:
+                theirs = messages.homes[source]
+                array = self.ranks[source].arrays[name][:, self.heads_of(name, head)]
+            values = array[:, :, at(theirs, some)]
+            into = np.empty_like(values)
+            stage = Stage.GATHER_KEYS if name == "KV" else Stage.GATHER_QUERIES
+            each = self.work.accumulator_words if name in ("D", "lse") else 1
+            self.network.send(stage, ends, values, into, words_each=each)
+            self.ranks[target].arrays[f"part {name} {head}"][:, :, at(held, some)] = into
+
+    def parts(self, messages: Messages, index: int, names: dict[str, str]) -> "list[tuple[int, dict[str, Values]]]":
+        """Heads of which a rank computes some pairs, and arrays under the names that a part's arithmetic knows."""
+        rank = self.ranks[index]
+        return [
+            (head, {known: rank.arrays[f"{name} {head}"] for known, name in names.items()})
+            for head, mine in enumerate(messages.held(index))
+            if len(mine.rows)
+        ]
+
+    def visible(self, messages: Messages, index: int, head: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
+        """Which pairs of a rank's rows and keys of a head are its own to compute."""
+        mine, edges = messages.held(index)[head], np.cumsum(self.patchwork.sizes(self.work.keys))
+        rows, keys = positions(mine.rows), positions(mine.keys)
+        makers = holdings(self.patchwork).makers[head]
+        at_rows, at_keys = (np.searchsorted(edges, each, side="right") for each in (rows, keys))
+        return np.asarray((makers[np.ix_(at_rows, at_keys)] == index) & (keys[None] <= rows[:, None]))
+
+    def forward(self) -> None:
+        work, messages = self.work, self.messages(Direction.FORWARD)
+        with ExitStack() as every:
+            states, parts = ([every.enter_context(ExitStack()) for _ in self.ranks] for _ in range(2))
+            for index, (rank, stack) in enumerate(zip(self.ranks, states, strict=True)):
+                for head, mine in enumerate(messages.held(index)):
+                    if len(mine.rows):
+                        shape = (self.of_q, len(mine.rows), work.value_dim + 2)
+                        rank.room(f"state {head}", shape, stack, sums=True)
+            self.gather(messages, ("Q",), parts)
+            names = {"part Q": "part Q", "part KV": "part KV", "state": "state"}
+            for index in range(len(self.ranks)):
+                for head, arrays in self.parts(messages, index, names):
+                    attend(work, arrays, self.visible(messages, index, head))
+            for stack in parts:
+                stack.close()
+            room = longest_message(self.patchwork, holdings(self.patchwork).rows, self.patchwork.sizes(work.keys))
+            for index, stack in enumerate(states):
+                self.merge(messages, index, stack, int(room[index]))
+
+    def merge(self, messages: Messages, home: int, stack: ExitStack, room: int) -> None:
+        """Partial outputs to their home, where they are added up."""
+        work, rank, own = self.work, self.ranks[home], messages.homes[home]
+        merged = rank.room("merged", (work.heads, len(own), work.value_dim + 1), stack, sums=True)
+        merged[..., :-1], merged[..., -1] = 0.0, -np.inf
+        if room:
+            rank.room("arriving", (self.of_q, room, work.value_dim + 1), stack, sums=True)
+        for source in range(len(self.ranks)):
+            for head, mine in enumerate(messages.held(source)):
+                some = own.both(mine.rows)
+                if not len(some):
+                    continue
+                state = self.ranks[source].arrays[f"state {head}"]
+                out, lse = normalised(state[:, :, at(mine.rows, some)])
+                partial = np.concatenate([out, lse[..., None]], axis=-1)
+                into = np.empty_like(partial)
+                each = work.accumulator_words
+                self.network.send(Stage.REDUCE_OUTPUTS, (source, home), partial, into, words_each=each)
+                heads = self.heads_of("Q", head)
+                before = merged[:, heads][:, :, at(own, some)]
+                whole, total = added(before[..., :-1], before[..., -1], into[..., :-1], into[..., -1])
+                merged[:, heads, at(own, some)] = np.concatenate([whole, total[..., None]], axis=-1)
+        rank.arrays["O"][...] = merged[..., :-1]
+        if work.is_training:
+            rank.arrays["lse"][...] = merged[..., -1:]
+
+    def backward(self) -> None:
+        work, messages = self.work, self.messages(Direction.BACKWARD)
+        with ExitStack() as every:
+            states, parts = ([every.enter_context(ExitStack()) for _ in self.ranks] for _ in range(2))
+            for index, (rank, stack) in enumerate(zip(self.ranks, states, strict=True)):
+                for head, mine in enumerate(messages.held(index)):
+                    if len(mine.rows):
+                        rank.room(f"sums of dQ {head}", (self.of_q, len(mine.rows), work.d), stack, sums=True)
+                        shape = (self.of_kv, len(mine.keys), work.key_words)
+                        rank.room(f"sums of dKV {head}", shape, stack, sums=True)
+            self.gather(messages, ("Q", "dO", "D", "lse"), parts)
+            names = {each: each for each in ("sums of dQ", "sums of dKV")}
+            names |= {f"part {each}": f"part {each}" for each in ("Q", "dO", "D", "lse", "KV")}
+            for index in range(len(self.ranks)):
+                for head, arrays in self.parts(messages, index, names):
+                    differentiate(work, arrays, self.visible(messages, index, head))
+            for stack in parts:
+                stack.close()
+            has, sizes = holdings(self.patchwork), self.patchwork.sizes(work.keys)
+            rooms = [longest_message(self.patchwork, each, sizes) for each in (has.rows, has.keys)]
+            for index, stack in enumerate(states):
+                words = max(
+                    int(rooms[0][index]) * self.of_q * work.d, int(rooms[1][index]) * self.of_kv * work.key_words
+                )
+                self.add_up(messages, index, stack, words)
+
+    def add_up(self, messages: Messages, home: int, stack: ExitStack, room: int) -> None:
+        """Gradients to their home."""
+        rank, own, wide = self.ranks[home], messages.homes[home], self.work.accumulator_words
+        if room:
+            rank.room("arriving", (1, 1, room), stack, sums=True)
+        for name, stage in (("dQ", Stage.REDUCE_QUERIES), ("dKV", Stage.REDUCE_KEYS)):
+            whole = rank.room(f"whole {name}", rank.arrays[name].shape[1:], stack, sums=True)
+            whole[...] = 0.0
+            for source in range(len(self.ranks)):
+                for head, mine in enumerate(messages.held(source)):
+                    held = mine.rows if name == "dQ" else mine.keys
+                    some = own.both(held)
+                    if len(some):
+                        values = self.ranks[source].arrays[f"sums of {name} {head}"][:, :, at(held, some)]
+                        into = np.empty_like(values)
+                        self.network.send(stage, (source, home), values, into, words_each=wide)
+                        whole[:, self.heads_of(name, head), at(own, some)] += into
+            rank.arrays[name][...] = whole
+
+    def collected(self, name: str) -> Values:
+        first = self.ranks[0].arrays[name]
+        whole = np.full((*first.shape[:2], self.work.keys, first.shape[3]), np.nan, dtype=np.float32)
+        for rank, own in zip(self.ranks, self.homes, strict=True):
+            whole[:, :, own] = rank.arrays[name]
+        return whole

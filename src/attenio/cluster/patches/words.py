@@ -1,0 +1,146 @@
+"""The words that every rank of a patchwork sends and receives, stage by stage: exact.
+
+Stages are those of strips: rows and keys go straight to the ranks that compute with them, and results straight home.
+Of keys that several ranks need, some are passed on by one of these (``sources``), so that no rank sends far more than
+the mean; no word is sent twice for that.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from attenio.cluster.bytes import stage_widths_bytes
+from attenio.cluster.patches.layout import Choices, Counts, Patchwork, holdings
+from attenio.cluster.strips.words import STAGES, applies
+from attenio.cluster.words import Stage, StageWords, Widths, stage_widths
+from attenio.errors import InvalidInput
+from attenio.workload import Direction, Workload
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Traffic:
+    """Tokens of a head of the table that ranks send and get, and from which rank a rank has the keys of a block.
+
+    ``sources`` is [head, block, rank], -1 where a rank owns the block or does without it.
+    """
+
+    rows_out: Counts
+    rows_in: Counts
+    keys_in: Counts
+    keys_home: Counts
+    keys_passed: Counts
+    sources: Counts
+
+
+def check_workload(workload: Workload, patchwork: Patchwork) -> None:
+    """Refuse what a patchwork is not for."""
+    if not applies(workload):
+        raise InvalidInput(f"patches are for a causal mask with as many queries as keys, and this is {workload}")
+    if workload.kv_heads % patchwork.heads:
+        raise InvalidInput(
+            f"a table of {patchwork.heads:,} heads does not cut {workload.kv_heads:,} KV heads evenly; use a divisor"
+        )
+
+
+def patches_words(workload: Workload, patchwork: Patchwork) -> tuple[StageWords, ...]:
+    """What every rank sends and receives in every stage of the workload's direction.
+
+    >>> from attenio.cluster.patches import tables
+    >>> workload = Workload(n=1024, d=64, heads=8, mask="causal")
+    >>> [(each.stage.value, int(each.sent.max())) for each in patches_words(workload, tables()[0])]
+    [('gather-queries', 65536), ('gather-keys', 139264), ('reduce-outputs', 66560)]
+    """
+    check_workload(workload, patchwork)
+    return tuple(
+        _stage(work, patchwork, stage, stage_widths(work, stage))
+        for work in _passes(workload)
+        for stage in STAGES[work.direction]
+    )
+
+
+def patches_bytes(workload: Workload, patchwork: Patchwork) -> tuple[StageWords, ...]:
+    """The same in bytes, as ranks of torch.distributed send them; widths are those of a grid's stages."""
+    check_workload(workload, patchwork)
+    return tuple(
+        _stage(work, patchwork, stage, stage_widths_bytes(work, stage))
+        for work in _passes(workload)
+        for stage in STAGES[work.direction]
+    )
+
+
+def _passes(workload: Workload) -> tuple[Workload, ...]:
+    passes = (Direction.FORWARD, Direction.BACKWARD) if workload.is_training else (workload.direction,)
+    return tuple(workload.towards(each) for each in passes)
+
+
+def _stage(workload: Workload, patchwork: Patchwork, stage: Stage, widths: Widths) -> StageWords:
+    found = traffic(workload, patchwork)
+    row = workload.batch * (workload.heads // patchwork.heads) * widths.row
+    key = workload.batch * (workload.kv_heads // patchwork.heads) * widths.key
+    if stage is Stage.GATHER_QUERIES:
+        return StageWords(stage=stage, sent=row * found.rows_out, received=row * found.rows_in)
+    if stage is Stage.GATHER_KEYS:
+        return StageWords(stage=stage, sent=key * found.keys_passed, received=key * found.keys_in)
+    sent = row * found.rows_in + key * found.keys_in
+    return StageWords(stage=stage, sent=sent, received=row * found.rows_out + key * found.keys_home)
+
+
+@lru_cache(maxsize=64)
+def traffic(workload: Workload, patchwork: Patchwork) -> Traffic:
+    """Tokens that ranks send and get in one pass."""
+    sizes, has = patchwork.sizes(workload.keys), holdings(patchwork)
+    owners, ranks = np.array(patchwork.owners, dtype=np.int64), patchwork.devices
+    mine = owners[None] == np.arange(ranks, dtype=np.int64)[:, None]  # [rank, block]
+    rows, keys = has.rows & ~mine[:, None], has.keys & ~mine[:, None]
+    rows_in, keys_in = ((each * sizes).sum(axis=(1, 2)) for each in (rows, keys))
+    rows_out, keys_home = ((mine * (sizes * each.sum(axis=(0, 1)))).sum(axis=1) for each in (rows, keys))
+    width = {stage: stage_widths(workload, stage) for stage in STAGES[workload.direction]}
+    row = {stage: workload.batch * (workload.heads // patchwork.heads) * each.row for stage, each in width.items()}
+    key = {stage: workload.batch * (workload.kv_heads // patchwork.heads) * each.key for stage, each in width.items()}
+    sent = key[Stage.GATHER_KEYS] * keys_home + row[Stage.GATHER_QUERIES] * rows_out
+    for stage in STAGES[workload.direction][2:]:
+        sent = sent + row[stage] * rows_in + key[stage] * keys_in
+    sources = _sources(keys.transpose(1, 2, 0), owners, sent, key[Stage.GATHER_KEYS] * sizes)
+    passed = np.zeros(ranks, dtype=np.int64)
+    _, block, _ = np.nonzero(sources >= 0)
+    np.add.at(passed, sources[sources >= 0], sizes[block])
+    return Traffic(
+        rows_out=rows_out, rows_in=rows_in, keys_in=keys_in, keys_home=keys_home, keys_passed=passed, sources=sources
+    )
+
+
+def _sources(users: Choices, owners: Counts, sent: Counts, words: Counts) -> Counts:
+    """From whom users [head, block, rank] have their keys: owners, or users that have less to send.
+
+    Whoever passes keys on has them from their owner. Every change makes what two ranks send more even.
+    """
+    sources = np.where(users, owners[None, :, None], -1)
+    load = [int(each) for each in sent]
+    several = [(head, block) for head, block in np.argwhere(users.sum(axis=2) > 1).tolist()]
+    passing: dict[tuple[int, int], set[int]] = {each: set() for each in several}
+    by_owner: dict[int, list[tuple[int, int]]] = {}
+    for head, block in several:
+        by_owner.setdefault(int(owners[block]), []).append((head, block))
+    changed = True
+    while changed:
+        changed = False
+        for owner in sorted(by_owner, key=lambda rank: -load[rank]):
+            for head, block in by_owner[owner]:
+                changed |= _pass_on(sources[head, block], passing[head, block], (owner, int(words[block])), load)
+    return sources
+
+
+def _pass_on(mine: Counts, passing: set[int], who: tuple[int, int], load: list[int]) -> bool:
+    """Let a user who sends less pass the keys of a block on to another, if that is more even."""
+    owner, words = who
+    straight = np.flatnonzero(mine == owner).tolist()
+    relay = min(straight, key=lambda rank: (load[rank], rank), default=None)
+    others = [rank for rank in straight if rank != relay and rank not in passing]
+    if relay is None or not others or load[relay] + words >= load[owner]:
+        return False
+    mine[max(others, key=lambda rank: (load[rank], rank))] = relay
+    passing.add(relay)
+    load[owner] -= words
+    load[relay] += words
+    return True

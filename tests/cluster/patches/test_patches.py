@@ -1,0 +1,133 @@
+"""Laws of patchworks: every causal pair of every head is made once, words and memory are those of counted runs."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from attenio.cluster.bounds import balanced_exchange
+from attenio.cluster.counted.patches import execute_patches
+from attenio.cluster.counted.run import inputs_of
+from attenio.cluster.patches import Patchwork, best_patches, patches_words, plan_patches, tables
+from attenio.cluster.patches.memory import patches_memory
+from attenio.errors import InvalidInput, MemoryOverflow
+from attenio.reference import attention, attention_gradients
+from attenio.workload import Workload
+from cluster.patches.strategies import problems
+
+laws = settings(max_examples=12, deadline=None, derandomize=True)
+
+
+@laws
+@given(problems())
+def test_every_causal_pair_of_every_head_is_made_once_and_every_token_has_a_home(
+    problem: tuple[Workload, Patchwork],
+) -> None:
+    workload, patchwork = problem
+    n = workload.keys
+    made, pairs = np.zeros((patchwork.heads, n, n), dtype=int), []
+    seen = np.tri(n, dtype=bool)
+    for rank in range(patchwork.devices):
+        before = int(made[:, seen].sum())
+        for head in range(patchwork.heads):
+            for (first, stop), (start, end) in patchwork.cells(n, rank, head):
+                made[head, first:stop, start:end] += 1
+        pairs.append(int(made[:, seen].sum()) - before)
+    assert (made[:, seen] == 1).all()
+    assert pairs == patchwork.pairs(n)
+    homes = [np.concatenate([np.arange(*span) for span in home.spans]) for home in patchwork.homes(n)]
+    assert sorted(np.concatenate(homes).tolist()) == list(range(n))
+    assert {len(each) for each in homes} <= {n // patchwork.devices, -(-n // patchwork.devices)}
+
+
+@laws
+@given(problems())
+def test_patches_send_and_hold_what_was_predicted_and_compute_the_definition(
+    problem: tuple[Workload, Patchwork],
+) -> None:
+    workload, patchwork = problem
+    inputs = inputs_of(workload)
+    needed = patches_memory(workload, patchwork)
+    run = execute_patches(workload, patchwork, inputs, memory_words=int(needed.max()))
+    nothing, sent, received = np.zeros((patchwork.devices,) * 2, dtype=int), Counter[str](), Counter[str]()
+    for each in patches_words(workload, patchwork):
+        sent[each.stage] += each.sent
+        received[each.stage] += each.received
+    for stage in sent:
+        counted = run.network.words.get(stage, nothing)
+        assert counted.sum(axis=1).tolist() == sent[stage].tolist(), stage
+        assert counted.sum(axis=0).tolist() == received[stage].tolist(), stage
+    assert run.network.words.keys() <= set(sent)
+    assert list(run.peak_words) == needed.tolist()
+    q, k, v, do = (inputs[name] for name in ("Q", "K", "V", "dO"))
+    expected = {}
+    if workload.direction.value != "backward":
+        expected = {"O": attention(q, k, v, workload.towards("forward"))}
+    if workload.direction.value != "forward":
+        gradients = attention_gradients(q, k, v, do, workload.towards("backward"))
+        expected |= {"dQ": gradients.dq, "dK": gradients.dk, "dV": gradients.dv}
+    assert run.results.keys() == expected.keys()
+    for name, right in expected.items():
+        np.testing.assert_allclose(run.results[name], right, atol=5e-5, err_msg=name)
+
+
+def test_one_word_less_of_memory_overflows() -> None:
+    workload, patchwork = Workload(n=60, d=3, heads=2, mask="causal", direction="training"), at_home(2)
+    needed = int(patches_memory(workload, patchwork).max())
+    with pytest.raises(MemoryOverflow, match="cannot hold"):
+        execute_patches(workload, patchwork, inputs_of(workload), memory_words=needed - 1)
+
+
+@laws
+@given(problems())
+def test_no_patchwork_sends_less_than_the_bound_for_its_balance(problem: tuple[Workload, Patchwork]) -> None:
+    workload, patchwork = problem
+    plan = plan_patches(workload, patchwork)
+    bound = balanced_exchange(workload, patchwork.devices, imbalance=plan.imbalance)
+    assert bound.words <= plan.total_words
+
+
+@pytest.mark.parametrize("index", range(len(tables())))
+def test_tables_that_are_kept_share_work_evenly_and_send_no_less_than_the_bound(index: int) -> None:
+    table = tables()[index]
+    for direction in ("forward", "backward"):
+        workload = Workload(n=2**17, d=128, heads=table.heads, mask="causal", direction=direction)
+        plan = plan_patches(workload, table)
+        assert plan.imbalance < 1.01
+        assert plan.words_per_device * table.devices >= plan.total_words
+        assert plan.gap is not None and plan.gap >= 1
+
+
+def test_pairs_of_own_tokens_at_home_save_what_head_groups_send_for_the_first_rows_and_the_last_keys() -> None:
+    for devices in (3, 4, 8):
+        n, d = 64 * devices, 16
+        workload = Workload(n=n, d=d, heads=devices, mask="causal")
+        plan = plan_patches(workload, at_home(devices))
+        # rows and keys of P - 1 blocks for each head, its own blocks and the first rows or the last keys left out
+        blocks = devices * (2 * (devices - 2)) + 2
+        row_of_lse = devices * (devices - 2) + 1
+        assert plan.total_words == blocks * 64 * 2 * d + row_of_lse * 64
+        assert plan.imbalance < 1.05
+
+
+def at_home(ranks: int) -> Patchwork:
+    """Pairs of own tokens at home in all heads, and the rest of a head on a rank."""
+    makers = [[i if i == j else head for i in range(ranks) for j in range(i + 1)] for head in range(ranks)]
+    return Patchwork(owners=tuple(range(ranks)), makers=tuple(map(tuple, makers)))
+
+
+def test_patches_are_for_causal_work_and_for_the_heads_of_their_tables() -> None:
+    assert best_patches(Workload(n=4096, d=8, heads=8), 8) is None
+    assert best_patches(Workload(n=4096, d=8, heads=7, mask="causal"), 7) is None
+    assert best_patches(Workload(n=64, d=8, heads=8, mask="causal"), 8) is None
+    with pytest.raises(InvalidInput, match="patches are for a causal mask with as many queries as keys"):
+        plan_patches(Workload(n=64, d=4, heads=2), at_home(2))
+    with pytest.raises(InvalidInput, match="a table of 2 heads does not cut 3 KV heads evenly; use a divisor"):
+        plan_patches(Workload(n=64, d=4, heads=3, mask="causal"), at_home(2))
+    with pytest.raises(InvalidInput, match="3 tokens are too few for 4 blocks; use more tokens"):
+        plan_patches(Workload(n=3, d=4, heads=4, mask="causal"), at_home(4))
+    with pytest.raises(InvalidInput, match="3 blocks are owned by 2 ranks unevenly"):
+        Patchwork(owners=(0, 1, 1), makers=((0,) * 6,))
+    with pytest.raises(InvalidInput, match="a table of 2 blocks has 3 pairs of blocks a head"):
+        Patchwork(owners=(0, 1), makers=((0, 1),))
