@@ -170,7 +170,8 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
                 bits = keys[-2].bit_length()  # of a cache that grows with every call
                 form = (query.shape, keys[:-2], bits, query.dtype, is_causal, scale, enable_gqa, kind)
             way = known_ways.get(form) or near_way(form, query.shape, keys)
-            if way is not None and value.shape == keys and (enable_gqa is False or enable_gqa is True):
+            gqa = enable_gqa is False or enable_gqa is True
+            if way is not None and value.shape == keys and gqa and query.is_cpu:
                 answer = way(query, key, value) if attn_mask is None else way(query, key, value, attn_mask)
                 if answer is not None:
                     return answer

@@ -273,6 +273,15 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_form_that_is_known_on_a_cpu_is_not_known_elsewhere(gradients, called):
+    given = [each.requires_grad_(gradients) for each in drawn(kv_heads=2)]
+    with torch.set_grad_enabled(gradients):
+        attention(*given, enable_gqa=True)
+        attention(*(each.detach().to("meta") for each in given), enable_gqa=True)
+    assert len(called) == 1
+
+
 @pytest.mark.parametrize("name", WRONG)
 @pytest.mark.parametrize("gradients", [False, True])
 def test_a_wrong_call_of_a_known_form_is_refused_as_if_it_was_the_first(name, gradients):
