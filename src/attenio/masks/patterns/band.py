@@ -118,7 +118,13 @@ class Band:
         """
         boundaries = ceil_div(self.rows, query_tile) - 1
         most = smaller(smaller(where(self.is_dense | (slots > 1), slots, 0), self.keys), self.left + self.right)
-        rising = sum_clipped(1, boundaries, query_tile, self.shift + self.right, most)
+        few = self._is_few_beside(boundaries)
+        if few and np.all(self.shift + self.right >= self.keys):  # every row ends with the last key
+            rising = boundaries * most
+        else:
+            rising = sum_clipped(1, boundaries, query_tile, self.shift + self.right, most)
+        if few and np.all(self.shift - self.left + self.rows <= 1):  # every row begins with the first key
+            return rising
         return rising - sum_clipped(1, boundaries, query_tile, self.shift - self.left - self.keys + most, most)
 
     def row_visits(self, key_tile: Counts) -> Counts:
@@ -308,7 +314,18 @@ class Band:
                 return tile * (count * (count + 1) // 2) + offset * count
             if offset < 0 and offset + self.rows <= self.keys + 1:
                 return sum_linear(-offset // tile + 1, count, tile, offset)
+        elif self._is_few_beside(count):
+            if np.all(offset >= self.keys):
+                return self.keys * count
+            if np.all(offset + self.rows <= 1):
+                return 0 * count
+            if np.all((offset >= 0) & (offset <= self.keys - self.rows + 1)):
+                return tile * (count * (count + 1) // 2) + offset * count
         return sum_clipped(1, count, tile, offset, self.keys)
+
+    def _is_few_beside(self, counts: Counts) -> bool:
+        """Whether these are several bands, few beside what is counted of each: a look at all of them is cheap."""
+        return type(self.rows) is np.ndarray and 4 * self.rows.size <= np.size(counts)
 
     def _alive(self, row: Counts) -> Counts:
         """Keys that the rows on both sides of the boundary before ``row`` need."""

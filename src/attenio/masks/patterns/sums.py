@@ -29,25 +29,30 @@ _EXACT = 2**51
 
 def floor_div(numerator: Counts, denominator: Counts) -> Counts:
     """The quotient rounded down."""
-    if type(numerator) is np.ndarray and numerator.size >= _MANY and _floats_are_exact(numerator, denominator):
+    if type(numerator) is np.ndarray and _floats_are_quick_and_exact(numerator, denominator):
         return np.floor(numerator / denominator).astype(np.int64)
     return numerator // denominator
 
 
 def ceil_div(numerator: Counts, denominator: Counts) -> Counts:
     """The quotient rounded up."""
-    if type(numerator) is np.ndarray and numerator.size >= _MANY and _floats_are_exact(numerator, denominator):
+    if type(numerator) is np.ndarray and _floats_are_quick_and_exact(numerator, denominator):
         return np.ceil(numerator / denominator).astype(np.int64)
     return -(-numerator // denominator)
 
 
-def _floats_are_exact(numerator: NDArray[np.int64], denominator: Counts) -> bool:
-    """Whether quotients in floating point round to the right integer.
+def _floats_are_quick_and_exact(numerator: NDArray[np.int64], denominator: Counts) -> bool:
+    """Whether there are many quotients, and in floating point these round to the right integer.
 
     A quotient that is not an integer is at least 1/denominator away from one; rounding moves it by less if numerator
     and denominator together are below 2^53. NumPy divides by one number quickly enough.
     """
-    if type(denominator) is not np.ndarray or denominator.min() < 1 or denominator.max() >= _EXACT:
+    if type(denominator) is not np.ndarray:
+        return False
+    outer = numerator.ndim > denominator.ndim  # every one of these by every one of those
+    if numerator.size * (denominator.size if outer else 1) < _MANY:
+        return False
+    if denominator.min() < 1 or denominator.max() >= _EXACT:
         return False
     return bool(numerator.min() > -_EXACT and numerator.max() < _EXACT)
 

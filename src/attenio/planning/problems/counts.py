@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import ceil_div
 
 # Below this many patterns a loop of Python integers is faster than arrays.
 _FEW = 6
@@ -132,7 +133,13 @@ class PatternCounts:
         """Rows in query tiles that need at least one key (L)."""
         if self._only is not None:
             return self._only.live_rows(query_tile)
+        if self.touched_rows == self.rows:
+            return self.rows + 0 * query_tile
         return self._sum(lambda pattern: pattern.live_rows(query_tile), query_tile)
+
+    def boundaries(self, query_tile: Counts) -> Counts:
+        """Boundaries between two query tiles of the same problem."""
+        return self._sum(lambda pattern: ceil_div(pattern.rows, query_tile) - 1, query_tile)
 
     def scores_beyond(self, resident: Counts) -> Counts:
         """Sum over rows of the scores past the first ``resident`` of that row (X)."""

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.problems import Problems
 from attenio.planning.search.kept_band import ROUNDED, Kept, rises, worth_trying
 from attenio.planning.search.room import Room, key_room
@@ -68,14 +67,16 @@ class KeptWords(NamedTuple):
         read = self.problems.key_loads(tile) - self.problems.kept_loads(tile, self.slots(tile))
         return self.live * self.problems.live_rows(tile) + self.loads * read
 
-    def words_within(self, tiles: Ints, best: int | None) -> Ints:
-        """The words of tiles, or fewer where these too are more than the ``best`` known or than some tile has."""
-        blocks = self.problems.only_blocks
-        kept = None if blocks is None else blocks.most_kept(tiles, self.slots(tiles))
-        if kept is None:
-            return np.asarray(self.words(tiles))
-        read = self.problems.key_loads(tiles) - kept
-        words = np.asarray(self.live * self.problems.live_rows(tiles) + self.loads * read)
+    def words_within(self, tiles: Ints, unkept: Ints, best: int | None) -> Ints:
+        """The words of tiles that have ``unkept`` without slots, or fewer where these too are more than the ``best``.
+
+        That is the best known, and whatever some tile has.
+        """
+        blocks, slots = self.problems.only_blocks, self.slots(tiles)
+        most = None if blocks is None else blocks.most_kept(tiles, slots)
+        if most is None:
+            return np.asarray(unkept - self.loads * self.problems.kept_loads(tiles, slots))
+        words = np.asarray(unkept - self.loads * most)
         least = int(self.words(int(tiles[np.argmin(words)])))
         good = words <= (least if best is None else min(best, least))
         words[good] = self.words(tiles[good])
@@ -156,14 +157,14 @@ def _best_masked(kept: Kept, most: int, limit: int | None) -> tuple[int, int]:
     # parts do not depend on the limit, so that of equals the same is found with any; which ones are tried does
     ranges = [(max(1, kept.least_tile(best[0])), most)] if best[0] > kept.compulsory else []
     least = kept.least_tile(limit) if ranges and limit is not None and limit < best[0] else 1
-    while ranges:
+    while 0 < len(ranges) <= _FEW // PARTS:
         parts = []
         for first, last in ranges:
             length = last - first + 1
             edges = [first + length * part // PARTS for part in range(PARTS + 1)]
             parts += [(low, high - 1) for low, high in pairwise(edges) if low < high and high > least]
-        best, ranges = (_next_ranges if len(parts) <= _FEW else _many_next_ranges)(kept, parts, best, limit)
-    return best
+        best, ranges = _next_ranges(kept, parts, best, limit)
+    return _best_in_ranges(kept, np.array(ranges, dtype=np.int64), best, (limit, least)) if ranges else best
 
 
 def _next_ranges(kept: Kept, parts: Ranges, best: tuple[int, int], limit: int | None) -> tuple[tuple[int, int], Ranges]:
@@ -174,41 +175,48 @@ def _next_ranges(kept: Kept, parts: Ranges, best: tuple[int, int], limit: int | 
     return best, [(low + 1, high) for low, high in parts if low < high and kept.floor(low + 1, high) <= words]
 
 
-def _many_next_ranges(
-    kept: Kept, parts: Ranges, best: tuple[int, int], limit: int | None
-) -> tuple[tuple[int, int], Ranges]:
-    """The same in arrays."""
-    low, high = np.array(parts, dtype=np.int64).T
-    moved = np.asarray(kept.moved(low))
-    place = int(np.argmin(moved))
-    best = (int(moved[place]), int(low[place])) if moved[place] < best[0] else best
-    words = best[0] - 1 if limit is None else min(best[0] - 1, limit)
-    low, high = low[low < high] + 1, high[low < high]
-    left = np.asarray(kept.floor(low, high)) <= words
-    return best, list(zip(low[left].tolist(), high[left].tolist(), strict=True))
+def _best_in_ranges(kept: Kept, ranges: Ints, best: tuple[int, int], limits: tuple[int | None, int]) -> tuple[int, int]:
+    """The same to the end in arrays, with the words and the least tile that count."""
+    limit, least = limits
+    cuts = np.arange(PARTS + 1, dtype=np.int64)
+    while len(ranges):
+        first, last = ranges.T[..., None]
+        edges = first + (last - first + 1) * cuts // PARTS
+        low, stop = edges[:, :-1].ravel(), edges[:, 1:].ravel()
+        low, high = (each[(low < stop) & (stop > least)] for each in (low, stop - 1))
+        if not len(low):
+            break
+        moved = np.asarray(kept.moved(low))
+        place = int(np.argmin(moved))
+        best = (int(moved[place]), int(low[place])) if moved[place] < best[0] else best
+        words = best[0] - 1 if limit is None else min(best[0] - 1, limit)
+        low, high = low[low < high] + 1, high[low < high]
+        left = np.asarray(kept.floor(low, high)) <= words
+        ranges = np.stack((low[left], high[left]), 1)
+    return best
 
 
 def _best_of_all(form: KeptWords, most: int) -> tuple[int, int]:
     """Of several bands, or of blocks: every tile by its floor, until that is as many words as are known."""
     problems, best = form.problems, None
+    compulsory = form.live * problems.touched_rows + form.loads * problems.touched_keys
     for stop in range(most, 0, -problems.arrays_at_once):
         tiles = np.arange(max(1, stop - problems.arrays_at_once + 1), stop + 1, dtype=np.int64)
-        once = form.live * problems.live_rows(tiles) + form.loads * problems.key_loads(tiles)
-        turns = sum(times * (ceil_div(pattern.rows, tiles) - 1) for pattern, times in problems.patterns)
-        compulsory = form.live * problems.touched_rows + form.loads * problems.touched_keys
-        floors = np.maximum(once - form.loads * turns * form.slots(tiles), compulsory)
+        unkept = np.asarray(form.live * problems.live_rows(tiles) + form.loads * problems.key_loads(tiles))
+        kept = form.loads * problems.boundaries(tiles) * form.slots(tiles)
+        floors = np.maximum(unkept - kept, compulsory)
         order, tried, step = np.argsort(floors, kind="stable"), 0, _AT_FIRST
         while tried < len(order) and (best is None or floors[order[tried]] < best[0]):
             some = order[tried : tried + step]
-            best = _best_by_floor(form, tiles[some], floors[some], best)
+            words = form.words_within(tiles[some], unkept[some], None if best is None else best[0])
+            best = _best_by_floor(words, tiles[some], floors[some], best)
             tried, step = tried + step, 16 * step
     assert best is not None
     return best
 
 
-def _best_by_floor(form: KeptWords, tiles: Ints, floors: Ints, best: tuple[int, int] | None) -> tuple[int, int]:
+def _best_by_floor(words: Ints, tiles: Ints, floors: Ints, best: tuple[int, int] | None) -> tuple[int, int]:
     """The best of these tiles, whose floors rise, and of the one known: until a floor is as many words as are known."""
-    words = form.words_within(tiles, None if best is None else best[0])
     fewest = np.minimum.accumulate(words if best is None else np.minimum(words, best[0]))
     beyond = np.flatnonzero(floors[1:] >= fewest[:-1])
     words, tiles = (words, tiles) if not len(beyond) else (words[: beyond[0] + 1], tiles[: beyond[0] + 1])
