@@ -15,20 +15,35 @@ laws = settings(max_examples=26, deadline=None, derandomize=True)
 def test_no_split_of_an_epoch_does_more_weighted_work_than_it_is_granted(
     d: int, fill: float, parts: list[float]
 ) -> None:
-    budget = fill * 4 * d * d
+    budget = fill * 5 * d * d
     total = sum(parts) or 1.0
     queries, keys, values, outputs, charged = (budget * part / total for part in parts)
-    weight = np.sqrt(max(0.0, 1 - budget / (4 * d * d)))
+    weight = np.sqrt(max(0.0, 1 - budget / (10 * d * d)))
     score_products = np.sqrt(queries * keys * charged)
     output_products = np.sqrt(values * outputs * (charged + queries * keys / d**2))
     assert weight * score_products + output_products <= products_per_epoch(budget) * (1 + 1e-9)
+
+
+def test_no_epoch_that_is_sought_uphill_does_more_and_some_do_as_much() -> None:
+    rng = np.random.default_rng(3)
+    for budget in (0.1, 1.0, 3.0, 5.0):  # in units of d², for d = 1
+        some, best, weight = rng.dirichlet(np.full(5, 0.5), 10_000) * budget, 0.0, np.sqrt(1 - budget / 10)
+        for step in range(14):
+            queries, keys, values, outputs, charged = some.T
+            work = weight * np.sqrt(queries * keys * charged)
+            work += np.sqrt(values * outputs * (charged + queries * keys))
+            best = max(best, work.max())
+            near = some[np.argsort(work)[-50:]].repeat(100, axis=0)
+            near *= np.exp(rng.normal(0, 0.5 * 0.7**step, near.shape))
+            some = near / near.sum(axis=1, keepdims=True) * budget
+        assert 0.98 <= best / products_per_epoch(budget) <= 1 + 1e-12
 
 
 @laws
 @given(st.integers(2000, 10**6), st.integers(4, 256), st.integers(1, 256), st.floats(0.0, 1.0))
 def test_the_stated_form_is_reached_up_to_fast_memory_of_d_squared(n: int, d: int, dv: int, share: float) -> None:
     fast_words = max(1, int(share * d * d))
-    stated = 2 * n * n * (dv + np.sqrt(d * d - 0.75 * fast_words)) / np.sqrt(fast_words) - n * n - fast_words
+    stated = 2 * n * n * (dv + np.sqrt(d * d - 0.3 * fast_words)) / np.sqrt(fast_words) - n * n - fast_words
     assert fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words).words >= stated * (1 - 1e-9) - 1
 
 
@@ -40,14 +55,14 @@ def test_its_regime_names_the_formula_only_where_the_formula_holds(
     fast_words = max(1, int(share * d * d))
     bound = fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words, units=units)
     if "√M" in bound.regime:
-        assert 3 * fast_words <= 4 * d * d
+        assert 3 * fast_words <= 5 * d * d
         assert bound.regime.endswith(f"- {units} M" if units > 1 else "- M")
-        leading = 2 * n * n * (dv + np.sqrt(d * d - 0.75 * fast_words)) / np.sqrt(fast_words)
+        leading = 2 * n * n * (dv + np.sqrt(d * d - 0.3 * fast_words)) / np.sqrt(fast_words)
         assert bound.words >= leading * (1 - 1e-9) - n * n - units * fast_words
-    elif fast_words <= 2 * d * d:
+    elif 2 * fast_words <= 5 * d * d:
         assert bound.regime.startswith("between small and large fast memory")
     else:
-        assert (bound.regime, bound.words) == ("says nothing above 2d²", 0)
+        assert (bound.regime, bound.words) == ("says nothing above 5d²/2", 0)
 
 
 @laws
@@ -58,5 +73,5 @@ def test_forbidding_recomputation_never_weakens_the_bound(n: int, d: int, dv: in
     assert fused_epochs(workload, fast_words).words <= one_shot(workload, fast_words).words + fast_words / 2 + 1
 
 
-def test_it_says_nothing_above_twice_d_squared() -> None:
-    assert fused_epochs(Workload(n=4096, d=16), 2 * 16 * 16 + 1).words == 0
+def test_it_says_nothing_above_five_halves_of_d_squared() -> None:
+    assert fused_epochs(Workload(n=4096, d=16), 5 * 16 * 16 // 2 + 1).words == 0
