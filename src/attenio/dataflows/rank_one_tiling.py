@@ -14,6 +14,12 @@
 
 A tile of results as large as the memory halves the traffic of square tiling's three tiles of equal size.
 
+With query_tile whole rows of queries stay in phase 1, which is better from about d²/4 words on:
+    phase 1, for each tile i of query_tile rows:
+        load Q_i;  for each run j of key_tile keys it needs:  load its elements one at a time;  S = Q_i K_j^T
+            max takes in S;  store the required scores
+      store max
+
 With resident_keys no statistics lie beside the tiles, and memories of three words are enough: phase 1 keeps no max, and
     between the phases, for each row: load its required scores (the first resident_keys stay); max, sum
         load the others again; store exp(S - max) / sum
@@ -28,6 +34,7 @@ from attenio.dataflows.online_softmax import (
     first_maximum,
     first_sum,
     hide,
+    make_scores,
     normalise,
     raise_maximum,
     save_log_sum_exp,
@@ -45,6 +52,10 @@ def rank_one_tiling(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         _with_probabilities(problem, tiles, fast)
         return
     spilled = problem.spilled("S", rows, keys), problem.spilled("max", rows, 1)
+    if "query_tile" in tiles:
+        _scores_of_whole_queries(problem, spilled, (min(tiles["query_tile"], rows), min(tiles["key_tile"], keys)), fast)
+        _outputs(problem, spilled, (min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)), fast)
+        return
     _scores(problem, spilled, (min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)), fast)
     _outputs(problem, spilled, (min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)), fast)
 
@@ -65,6 +76,30 @@ def _scores(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[
                 hide(S_ij, hidden)
                 raise_maximum(fast, largest, S_ij)
                 fast.store(S_ij, spilled[0], cells=visible(hidden))
+            fast.store(largest, spilled[1])
+
+
+def _scores_of_whole_queries(
+    problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory
+) -> None:
+    a, b = tile
+    with (
+        fast.scratch("max", a, 1) as max_buffer,
+        fast.scratch("S", a, b) as S_buffer,
+        fast.buffer("Q", a, problem.depth) as Q_buffer,
+        fast.buffer("K", 1, 1) as K_element,
+    ):
+        for rows in problem.query_tiles(a):
+            largest = first_maximum(max_buffer, problem, rows)
+            if len(needed := problem.pattern.needed_keys(rows.start, rows.stop)):
+                with Q_buffer.holding(problem.Q, rows) as Q_i:
+                    for keys, hidden in key_runs(problem.pattern, rows, b, needed):
+                        S_ij = S_buffer.zeros(rows, keys)
+                        with K_element.streaming(problem.K, keys, along="elements") as K_j:
+                            make_scores(fast, problem.arithmetic, S_ij, Q_i, K_j)
+                        hide(S_ij, hidden)
+                        raise_maximum(fast, largest, S_ij)
+                        fast.store(S_ij, spilled[0], cells=visible(hidden))
             fast.store(largest, spilled[1])
 
 

@@ -3,25 +3,32 @@
 moved = g ((T(a,b) + U(a)) d + Z w + 2 n w + Z ceil(dv/c) w + U(p) dv + n dv)
 peak  = max(a'b'w + a' + 1 + a'w,  p'c'w + 3p'w + 1)
 
-Where not even that fits, probabilities are written between the phases, a row at a time of which r scores stay
+From about d²/4 words on it is better that whole rows of queries stay and elements of keys pass, in runs of b:
+
+moved = g (L(a) d + U(a) d + Z w + 2 n w + Z ceil(dv/c) w + U(p) dv + n dv)
+peak  = max(a'd + a'b'w + a'w + 1,  p'c'w + 3p'w + 1)
+
+Where not even a tile of scores fits, probabilities are written between the phases, a row at a time of which r scores stay
 (and X(r) do not):
 
 moved = g ((T(a,b) + U(a)) d + 3 Z w + X(r) w + Z ceil(dv/c) w + U(p) dv + n dv)
 peak  = max(a'b'w + a' + 1,  (r' + 3) w,  p'c'w + p'w + 1)
 """
 
-from attenio.planning.words.form import Form, Held, Product, Rectangle, Resident, Sizes
+from attenio.planning.words.form import Form, Held, Product, Rectangle, Resident, RowTile, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself: with statistics beside the tiles, and without."""
+    """Every head by itself: with statistics beside the tiles, with whole rows of queries, and without statistics."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     held = Held(per_score=w, per_row=1 + w, beside=1)
     scores = Rectangle("score_rows", "score_keys", (held,), visits=d, loads=d)
     outputs = Product("output_rows", "output_columns", width=dv, extra=3)
     fixed = sizes.group * (sizes.scores * w + sizes.rows * (2 * w + dv))
     beside_statistics = Form(("score_rows", "score_keys", "output_rows", "output_columns"), (outputs, scores), fixed)
-    return beside_statistics, _with_probabilities(sizes)
+    queries = RowTile("query_tile", "key_tile", Held(per_score=w, per_row=d + w, beside=1), live=d, loads=d)
+    whole_queries = Form(("query_tile", "key_tile", "output_rows", "output_columns"), (outputs, queries), fixed)
+    return beside_statistics, whole_queries, _with_probabilities(sizes)
 
 
 def _with_probabilities(sizes: Sizes) -> Form:
