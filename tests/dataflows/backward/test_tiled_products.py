@@ -1,7 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attenio.planning import best_plan_for
+from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
+from attenio.workload import Workload
 
 from ..laws import QUICK, counted, obeys_its_closed_form, some_tiles, workloads
 
@@ -38,3 +41,32 @@ def test_tiled_products_move_and_hold_what_their_closed_form_says_and_compute_th
         tiles = Tiles.of(**{name.replace("score", "gradient"): size for name, size in tiles.items()})
     problems = counted(workload, by_group=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, closed_form)
+
+
+def whole_rows(problem, tiles):
+    d, dv, w, scores = problem.dk, problem.dv, problem.w, problem.scores
+    a, b = min(tiles["query_tile"], problem.n), min(tiles["key_tile"], problem.m)
+    moved, peak = products(problem, tiles, ("value", "key", "query"))
+    moved += problem.g * ((problem.live_rows(a) + problem.key_loads(a)) * (d + dv) + 2 * problem.live_rows(a) * w)
+    return moved + 3 * problem.g * scores * w, max(peak, a * max(d, dv) + a * b * w + a * w + w + 1)
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_tiled_products_of_whole_rows_move_and_hold_what_their_closed_form_says(workload, data):
+    tiles = some_tiles(data.draw, workload, Dataflow.TILED_PRODUCTS)
+    names = {"score_rows": "query_tile", "score_keys": "key_tile"}
+    tiles = Tiles.of(**{names.get(name, name): size for name, size in tiles.items()})
+    problems = counted(workload, by_group=True)
+    obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, whole_rows)
+
+
+def test_whole_rows_move_an_eighth_less_than_tiles_of_scores_at_seven_tenths_of_d_squared():
+    workload, fast_words = Workload(n=8192, d=128, direction="backward"), 7 * 128**2 // 10
+    plan = best_plan_for(workload, fast_words)
+    assert plan.dataflow is Dataflow.TILED_PRODUCTS
+    assert "query_tile" in plan.tiles
+    products = {name: plan.tiles[name] for name in plan.tiles if name not in ("query_tile", "key_tile")}
+    side = int(fast_words**0.5) - 2
+    tiled = cost(workload, Dataflow.TILED_PRODUCTS, Tiles.of(score_rows=side, score_keys=side, **products))
+    assert plan.moved_words < 0.89 * tiled.moved_words

@@ -25,23 +25,32 @@ def fused_gradient_words(
         words = length * (scores * weighed / products_per_epoch(budget))
         return where((3.0 * share <= 1.0) & (rest > 0.0), words, 0.0)
 
-    lengths = (fast_words, rounded_down(1.5 * fast_words), 2.0 * fast_words)
+    products, narrow = 2.0 * (d + value_dim), smaller(d, value_dim)
+
+    def unweighed(length: Floats) -> Floats:
+        budget = fast_words + length
+        share = budget / (narrow * narrow)
+        words = length * (scores * products / (products_per_epoch(budget) * (1.0 + share / 16.0)))
+        return where(3.0 * share <= 4.0, words, 0.0)
+
+    lengths = [rounded_down(share * fast_words) for share in (1.0, 1.5, 1.66, 2.0)]
     best = best_over_epochs(lengths, leading, fast_words, units, free=scores)
-    products = 2.0 * (d + value_dim)
-    return larger(best, whole_product_words(scores, products, smaller(d, value_dim), fast_words, units))
+    best = larger(best, best_over_epochs(lengths, unweighed, fast_words, units, free=scores))
+    return larger(best, whole_product_words(scores, products, narrow, fast_words, units))
 
 
 def fused_gradient_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
     """The products of dP count when the fast memory is small, even if dP may be recomputed.
 
     Theorem: for whole T >= M and A = M + T <= 4d²/3, 4dv², with r = 1 - A/4dv² and a weight w close to 1,
-    words >= T Z (dv (r + sqrt(r)) + 2 w d)/(A/3)^(3/2) - Z - (T - M).
+    words >= T Z (dv (r + sqrt(r)) + 2 w d)/(A/3)^(3/2) - Z - (T - M). With e the lesser of d and dv and A <= 4e²/3 also
+    words >= T 2 Z (d + dv)/((A/3)^(3/2) (1 + A/16e²)) - Z - (T - M).
     Assumes: as gradient-epochs, and dP occupies a word when it is used.
     Regime: fast memory up to about d²/2; approaches 8 Z d/sqrt(M) for equal widths.
     Proof: docs/theory/backward_fused_epochs.md
 
     >>> fused_gradient_epochs(Workload(n=1024, d=64, direction="backward"), 256).words
-    31709428
+    32116939
     """
     sizes = float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words), float(units)
     small = 3 * fast_words <= 2 * workload.d**2 and fast_words < 2 * workload.value_dim**2

@@ -16,11 +16,15 @@ for each tile of query_rows x query_columns of dQ:
     for each key that the rows need:  load its required dS;  for each column load one element of K
     store the tile
 
+With query_tile and key_tile in place of score_rows and score_keys, whole rows of Q_i, and then of dO_i, are loaded once
+and stay while the elements of K_j, and of V_j, pass one at a time: better from about d²/4 words on.
+
 With gradient_rows and gradient_keys in place of score_rows and score_keys, P is what the forward pass saved: the second
 step falls away.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +41,9 @@ from attenio.dataflows.backward.steps import (
     stream_delta,
 )
 from attenio.dataflows.key_tiles import required_scores, visits_of
-from attenio.dataflows.online_softmax import ONE, add_scores_by_depth
+from attenio.dataflows.online_softmax import ONE, add_scores_by_depth, make_scores
 from attenio.dataflows.problem import key_runs, visible
-from attenio.memory import FastMemory, SlowArray, Tile
+from attenio.memory import Buffer, FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices, as_array, compact, cuts, singles, size
 from attenio.planning.plan import Tiles
 
@@ -55,9 +59,10 @@ def tiled_products(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
         assert problem.P is not None, "the forward pass has saved no probabilities"
         P, tile = problem.P, (tiles["gradient_rows"], tiles["gradient_keys"])
     else:
-        P, tile = problem.spilled("P", rows, keys), (tiles["score_rows"], tiles["score_keys"])
-        _probabilities(problem, P, tile, fast)
-    _score_gradients(problem, (D, P, dS), tile, fast)
+        names = ("query_tile", "key_tile") if "query_tile" in tiles else ("score_rows", "score_keys")
+        P, tile = problem.spilled("P", rows, keys), (tiles[names[0]], tiles[names[1]])
+        _probabilities(problem, P, tile, "query_tile" in tiles, fast)
+    _score_gradients(problem, (D, P, dS), tile, "query_tile" in tiles, fast)
     of_values = (tiles["value_keys"], tiles["value_columns"])
     _sums_over_rows(problem, (P, problem.dO, problem.dV), add_value_gradient, of_values, fast)
     key_gradients(problem, dS, (tiles["key_keys"], tiles["key_columns"]), fast)
@@ -81,48 +86,75 @@ def deltas(problem: BackwardProblem, D: SlowArray, fast: FastMemory) -> None:
         fast.store(D_tile, D)
 
 
-def _probabilities(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
+def _probabilities(
+    problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], whole_rows: bool, fast: FastMemory
+) -> None:
     a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
     with (
         fast.scratch("L", a, 1) as L_buffer,
         fast.scratch("S", a, b) as S_buffer,
-        fast.buffer("Q", a, 1) as Q_column,
+        fast.buffer("Q", a, max(problem.depth, problem.width) if whole_rows else 1) as Q_buffer,
         fast.buffer("K", 1, 1) as K_element,
+        fast.scratch("P", 1, 1) if whole_rows else nullcontext(),  # the next step has the same tiles and needs it
     ):
         for rows, positions in _live_tiles(problem, a):
-            with L_buffer.holding(problem.L, rows) as L_i:
+            with (
+                L_buffer.holding(problem.L, rows) as L_i,
+                Q_buffer.holding(problem.Q, rows) if whole_rows else nullcontext() as Q_i,
+            ):
                 for keys, hidden in key_runs(problem.pattern, positions, b):
                     S = S_buffer.zeros(rows, keys)
-                    add_scores_by_depth(fast, problem, S, Q_column, K_element)
+                    if Q_i is None:
+                        add_scores_by_depth(fast, problem, S, Q_buffer, K_element)
+                    else:
+                        with K_element.streaming(problem.K, keys, along="elements") as K_j:
+                            make_scores(fast, problem.arithmetic, S, Q_i, K_j)
                     exponentiate_with(fast, problem.arithmetic, S, L_i, hidden)
                     fast.store(S, P, cells=visible(hidden))
 
 
 def _score_gradients(
-    problem: BackwardProblem, spilled: tuple[SlowArray, SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory
+    problem: BackwardProblem,
+    spilled: tuple[SlowArray, SlowArray, SlowArray],
+    tile: tuple[int, int],
+    whole_rows: bool,
+    fast: FastMemory,
 ) -> None:
     D, P, dS = spilled
     a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
     with (
         fast.scratch("D", a, 1) as D_buffer,
         fast.scratch("dP", a, b) as dP_buffer,
-        fast.buffer("dO", a, 1) as dO_column,
+        fast.buffer("dO", a, max(problem.depth, problem.width) if whole_rows else 1) as dO_buffer,
         fast.buffer("V", 1, 1) as V_element,
         fast.scratch("P", 1, 1),
     ):
         for rows, positions in _live_tiles(problem, a):
-            with D_buffer.holding(D, rows) as D_i:
+            with (
+                D_buffer.holding(D, rows) as D_i,
+                dO_buffer.holding(problem.dO, rows) if whole_rows else nullcontext() as dO_i,
+            ):
                 for keys, hidden in key_runs(problem.pattern, positions, b):
                     dP = dP_buffer.zeros(rows, keys)
-                    for column in singles(problem.width):
-                        with (
-                            dO_column.holding(problem.dO, rows, column) as dO_c,
-                            V_element.streaming(problem.V, keys, column, along="rows") as V_c,
-                        ):
-                            add_value_scores(fast, problem.arithmetic, dP, dO_c, V_c)
+                    if dO_i is None:
+                        _add_value_scores_by_column(fast, problem, dP, dO_buffer, V_element)
+                    else:
+                        with V_element.streaming(problem.V, keys, along="elements") as V_j:
+                            add_value_scores(fast, problem.arithmetic, dP, dO_i, V_j)
                     passing = _loaded(fast, P, rows, keys, visible(hidden))
                     gradient = score_gradient(fast, problem.arithmetic, passing, dP, (D_i, None))
                     fast.store(gradient, dS, cells=visible(hidden))
+
+
+def _add_value_scores_by_column(
+    fast: FastMemory, problem: BackwardProblem, dP: Tile, dO_column: Buffer, V_element: Buffer
+) -> None:
+    for column in singles(problem.width):
+        with (
+            dO_column.holding(problem.dO, dP.rows, column) as dO_c,
+            V_element.streaming(problem.V, dP.columns, column, along="rows") as V_c,
+        ):
+            add_value_scores(fast, problem.arithmetic, dP, dO_c, V_c)
 
 
 def key_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:

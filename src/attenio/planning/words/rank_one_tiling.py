@@ -8,8 +8,8 @@ From about d²/4 words on it is better that whole rows of queries stay and eleme
 moved = g (L(a) d + U(a) d + Z w + 2 n w + Z ceil(dv/c) w + U(p) dv + n dv)
 peak  = max(a'd + a'b'w + a'w + 1,  p'c'w + 3p'w + 1)
 
-Where not even a tile of scores fits, probabilities are written between the phases, a row at a time of which r scores stay
-(and X(r) do not):
+Where not even a tile of scores fits, probabilities are written between the phases, a row at a time of which r scores
+stay (and X(r) do not):
 
 moved = g ((T(a,b) + U(a)) d + 3 Z w + X(r) w + Z ceil(dv/c) w + U(p) dv + n dv)
 peak  = max(a'b'w + a' + 1,  (r' + 3) w,  p'c'w + p'w + 1)

@@ -7,24 +7,38 @@ dV          moved g (Z ceil(dv/c)w + V(p)dv) + m dv                    peak p'c'
 dK          moved g (Z ceil(d/c)w + V(p)d) + m d                       peak p'c'w + p'w + 1
 dQ          moved g (Z ceil(d/c)w + U(p)d + n d)                       peak p'c'w + p'w + 1
 
-With ``gradient_rows`` and ``gradient_keys`` in place of ``score_rows`` and ``score_keys``, the probabilities have been
-saved by the forward pass and are read: there is no second line.
+With ``query_tile`` and ``key_tile`` whole rows of Q, then of dO, stay while elements of keys, then of values, pass:
+
+P and dS    moved g (L(a)(d + dv + 2w) + U(a)(d + dv) + 3Zw)           peak a'max(d,dv) + a'b'w + a'w + w + 1
+
+which is better from about d²/4 words on. With ``gradient_rows`` and ``gradient_keys`` in place of ``score_rows`` and
+``score_keys``, the probabilities have been saved by the forward pass and are read: there is no second line.
 """
 
+from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import delta_words, key_product, query_product, value_product
-from attenio.planning.words.form import Form, Held, Rectangle, Sizes
+from attenio.planning.words.form import Form, Held, Rectangle, RowTile, Sizes
 
 _PRODUCTS = ("value_keys", "value_columns", "key_keys", "key_columns", "query_rows", "query_columns")
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Probabilities are computed again."""
-    return (_form(sizes, reading=False),)
+    """Probabilities are computed again: with a tile of scores, or with whole rows."""
+    return _form(sizes, reading=False), _whole_rows(sizes)
 
 
 def reading_form(sizes: Sizes) -> Form:
     """Probabilities are read."""
     return _form(sizes, reading=True)
+
+
+def _whole_rows(sizes: Sizes) -> Form:
+    d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
+    held = Held(per_score=w, per_row=larger(d, dv) + w, beside=1 + w)
+    scores = RowTile("query_tile", "key_tile", held, live=d + dv + 2 * w, loads=d + dv)
+    products = (value_product(sizes), key_product(sizes), query_product(sizes))
+    fixed = delta_words(sizes) + sizes.keys * (d + dv) + sizes.group * (3 * sizes.scores * w + sizes.rows * d)
+    return Form(("query_tile", "key_tile", *_PRODUCTS), (*products, scores), fixed, least_held=w + 2)
 
 
 def _form(sizes: Sizes, *, reading: bool) -> Form:
