@@ -5,9 +5,7 @@ from hypothesis import strategies as st
 
 from attenio.errors import InvalidInput
 from attenio.fast_products import strassen_product
-from attenio.fast_products.equivalence import attention_by_products, attention_words_by_products, product_by_attention
-from attenio.planning import best_plan_for
-from attenio.workload import Workload
+from attenio.fast_products.equivalence import attention_by_products, product_by_attention
 
 LAWS = settings(max_examples=14, deadline=None, derandomize=True)
 sizes = st.integers(1, 9)
@@ -41,13 +39,6 @@ def test_a_fast_product_gives_attention(rows, keys, d, dv, seed):
         return strassen_product(left, right.T, fast_words=32, levels=1).scores
 
     assert np.allclose(attention_by_products(Q, K, V, fast), definition(Q, K, V), atol=1e-4)
-
-
-def test_attention_by_strassens_product_moves_less_than_any_plan_with_ordinary_ones():
-    n, d, fast_words = 16_384, 4096, 16
-    assert (
-        attention_words_by_products(n, n, d, d, fast_words) < best_plan_for(Workload(n=n, d=d), fast_words).moved_words
-    )
 
 
 def test_values_of_one_column_cannot_tell_a_weight_from_the_reference():

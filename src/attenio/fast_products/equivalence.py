@@ -19,8 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
-from attenio.fast_products.shape import Shape
-from attenio.fast_products.words import best_strassen_words
 
 Matrix = NDArray[np.float64]
 Attend = Callable[[Matrix, Matrix, Matrix], Matrix]
@@ -51,17 +49,3 @@ def product_by_attention(Q: Matrix, K: Matrix, attend: Attend, *, width: int | N
         weights = attend(Q, keys, np.eye(len(keys), width))[:, : len(keys)]
         columns.append(np.log(weights[:, 1:]) - np.log(weights[:, :1]))
     return np.concatenate(columns, axis=1)
-
-
-def attention_words_by_products(rows: int, keys: int, d: int, value_dim: int, fast_words: int) -> int:
-    """Words of attention as two products by Strassen's algorithm where it moves less, and a softmax between them.
-
-    The softmax reads scores twice, for maximum and sum and then for probabilities, which it writes; in the end every
-    output is divided by its sum. The products write and read scores besides.
-
-    >>> attention_words_by_products(16_384, 16_384, 4096, 4096, 16) < 10**12
-    True
-    """
-    products = (Shape(rows=rows, keys=keys, depth=d), Shape(rows=rows, keys=value_dim, depth=keys))
-    softmax = 3 * rows * keys + 2 * rows * (value_dim + 1)
-    return sum(best_strassen_words(shape, fast_words) for shape in products) + softmax

@@ -84,7 +84,7 @@ class _Job:
 
     @classmethod
     def of(cls, Q: ArrayLike, K: ArrayLike, fast_words: int, record: bool) -> "_Job":
-        left, right = (_matrix(name, values) for name, values in (("Q", Q), ("K", K)))
+        left, right = (as_matrix(name, values) for name, values in (("Q", Q), ("K", K)))
         if left.shape[1] != right.shape[1]:
             raise InvalidInput(f"Q is {left.shape[1]:,} wide and K {right.shape[1]:,}; give both the same width")
         shape = Shape(rows=left.shape[0], keys=right.shape[0], depth=left.shape[1])
@@ -111,7 +111,7 @@ class _Job:
         )
 
 
-def _matrix(name: str, values: ArrayLike) -> NDArray[np.float32]:
+def as_matrix(name: str, values: ArrayLike) -> NDArray[np.float32]:
     matrix = np.asarray(values, dtype=np.float32)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInput(f"{name} has shape {matrix.shape}; give a matrix with at least one row and one column")
