@@ -112,6 +112,7 @@ class _Job:
 
 
 def as_matrix(name: str, values: ArrayLike) -> NDArray[np.float32]:
+    """Values as a matrix, or an error that names it."""
     matrix = np.asarray(values, dtype=np.float32)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInput(f"{name} has shape {matrix.shape}; give a matrix with at least one row and one column")
