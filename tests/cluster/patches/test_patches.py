@@ -94,7 +94,7 @@ def test_tables_that_are_kept_share_work_evenly_and_send_no_less_than_the_bound(
     for direction in ("forward", "backward"):
         workload = Workload(n=2**17, d=128, heads=table.heads, mask="causal", direction=direction)
         plan = plan_patches(workload, table)
-        assert plan.imbalance < 1.01
+        assert plan.imbalance < 1.02
         assert plan.words_per_device * table.devices >= plan.total_words
         assert plan.gap is not None and plan.gap >= 1
 

@@ -109,8 +109,10 @@ def _causal_words(workload: Workload, devices: int, imbalance: float) -> float:
     (row, key), heads = row_and_key_words(workload), workload.kv_heads * workload.batch
     shape = {"tokens": workload.keys, "devices": devices, "group": workload.group, "row_words": row, "key_words": key}
     every = CausalHeads(heads=heads, **shape)
-    one = max(own_row_words(OwnRows(**shape), imbalance), position_words(every, imbalance)) if heads == 1 else 0.0
-    return max(one, apart_words(every), neighbour_words(every, imbalance))
+    # own rows of several heads are those of the same tokens, of one sequence
+    own = own_row_words(OwnRows(heads=heads, **shape), imbalance) if workload.batch == 1 else 0.0
+    one = position_words(every, imbalance) if heads == 1 else 0.0
+    return max(own, one, apart_words(every), neighbour_words(every, imbalance))
 
 
 def homes(workload: Workload, devices: int) -> Counter[Home]:

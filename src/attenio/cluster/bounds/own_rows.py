@@ -1,4 +1,4 @@
-"""Causal work of few devices and many query heads on one KV head: late rows need late keys, and early ones are few.
+"""Causal work of few devices and many query heads on a KV head: late rows need late keys, and early ones are few.
 
 Where rows are many words beside keys, devices work on their own rows. A row s sees s keys, whatever the device has, and
 every row must be worked on. So a price w(s) is put on the pairs of each row, and a price e(y) on the pairs of a device
@@ -10,6 +10,9 @@ Prices are words for a pair in units of k P/(g n), and lengths are parts of the 
 
 which a linear program found to be close to the best ones, and c/y where devices work on rows of others too. Of a few a,
 b and y0 those are taken that prove most.
+
+With several KV heads y is the mean over these, and a device may have all keys of one. The best prices then are flat for
+few keys, fall where a device has more than half of them, and are a line from there on.
 """
 
 from dataclasses import dataclass, replace
@@ -25,19 +28,23 @@ Values = NDArray[np.float64]
 # How finely rows, keys, keys of the last kind of prices, and prices of rows are told apart.
 _ROWS, _KEYS, _FINE, _PRICES = 48, 48, 256, 12
 _STEEPNESS, _LOGARITHMS, _FLAT = (0.9, 1.0, 1.1), (-9.0, 1.5), (0.25, 0.42)
-# Own rows over all keys, in words, from which on devices work on own rows first, and on which these prices matter.
-_OWN_FIRST, _LEAST = 0.2, 0.05
+# Of prices with several KV heads: keys from which on they fall, prices before that, and lines after it.
+_FALLS, _BEFORE, _LINES = (0.5, 0.55), (1.2, 1.5), ((2.2, 2.1), (2.6, 2.0))
+# Own rows over all keys, in words, from which on devices work on own rows first, and on which these prices matter,
+# on one KV head and on several.
+_OWN_FIRST, _LEAST, _LEAST_OF_SEVERAL = 0.2, 0.05, 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnRows:
-    """One KV head of n tokens with ``group`` query heads, in words of a row and of a key, on so many devices."""
+    """KV heads of n tokens with ``group`` query heads each, in words of a row and of a key, on so many devices."""
 
     tokens: int
     devices: int
     group: int
     row_words: int
     key_words: int
+    heads: int = 1
     cells: int = _KEYS
 
     @property
@@ -84,6 +91,11 @@ def own_row_words(head: OwnRows, imbalance: float = 1.0) -> float:
     """Words that devices exchange, at least, for work as even as this; 0 where these prices prove nothing."""
     if head.weight < _LEAST or head.devices == 1 or head.share < 4:
         return 0.0
+    if head.heads > 1:
+        if head.weight < _LEAST_OF_SEVERAL:
+            return 0.0
+        several = product(_FALLS, (each * head.weight for each in _BEFORE), _LINES)
+        return head.heads * max(0.0, *(_proven(head, _falling_prices(head, *kind), imbalance) for kind in several))
     found = [0.0]
     if head.weight >= _OWN_FIRST:
         tangent = 2 * sqrt(2 * head.weight)
@@ -101,14 +113,20 @@ def _prices(head: OwnRows, steep: float, logarithm: float, flat: float) -> Value
     return head.unit * np.maximum(np.minimum(falling, most), 0.0)
 
 
+def _falling_prices(head: OwnRows, fall: float, before: float, line: tuple[float, float]) -> Values:
+    keys = (head.held[1:] + head.held[:-1]) / (2 * head.tokens)
+    return head.unit * np.where(keys < fall, before, np.maximum(line[0] - line[1] * keys, 0.0))
+
+
 def _proven(head: OwnRows, price: Values, imbalance: float) -> float:
     """What prices of devices' pairs prove, each row's price being the best of a few."""
     n, g = float(head.tokens), head.group
     pairs = n * (n + 1) / 2
     first, last = head.rows[:-1], head.rows[1:]
     sums = (last * (last + 1) - first * (first + 1)) / 2
-    # no row of another device and no score may be worth more than it costs
-    reach = np.minimum(last[:, None], head.held[None, 1:])
+    # no row of another device and no score may be worth more than it costs; with several heads a device may have all
+    # keys of one
+    reach = np.minimum(last[:, None], head.held[None, 1:] if head.heads == 1 else head.tokens)
     most = np.minimum(head.row_words / np.maximum(reach, 1.0), 1.0) - price
     worth = [
         (

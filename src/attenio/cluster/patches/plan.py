@@ -2,7 +2,7 @@
 
 >>> from attenio.cluster.patches.plan import best_patches
 >>> plan = best_patches(Workload(n=2**20, d=128, heads=64, kv_heads=8, mask="causal", dtype="bf16"), 8)
->>> plan.patchwork.devices, plan.patchwork.heads, plan.imbalance < 1.01
+>>> plan.patchwork.devices, plan.patchwork.heads, plan.imbalance < 1.02
 (8, 8, True)
 """
 

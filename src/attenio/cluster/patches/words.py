@@ -5,6 +5,7 @@ Of keys that several ranks need, some are passed on by one of these (``sources``
 the mean; no word is sent twice for that.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -117,30 +118,40 @@ def _sources(users: Choices, owners: Counts, sent: Counts, words: Counts) -> Cou
     """
     sources = np.where(users, owners[None, :, None], -1)
     load = [int(each) for each in sent]
-    several = [(head, block) for head, block in np.argwhere(users.sum(axis=2) > 1).tolist()]
-    passing: dict[tuple[int, int], set[int]] = {each: set() for each in several}
-    by_owner: dict[int, list[tuple[int, int]]] = {}
-    for head, block in several:
-        by_owner.setdefault(int(owners[block]), []).append((head, block))
+    shared = [
+        _Shared(owner=int(owners[block]), words=int(words[block]), users=np.flatnonzero(users[head, block]).tolist())
+        for head, block in np.argwhere(users.sum(axis=2) > 1).tolist()
+    ]
     changed = True
     while changed:
-        changed = False
-        for owner in sorted(by_owner, key=lambda rank: -load[rank]):
-            for head, block in by_owner[owner]:
-                changed |= _pass_on(sources[head, block], passing[head, block], (owner, int(words[block])), load)
+        changed = sum(each.even_out(load) for each in shared) > 0
+    for (head, block), each in zip(np.argwhere(users.sum(axis=2) > 1).tolist(), shared, strict=True):
+        for user, source in each.source.items():
+            sources[head, block, user] = source
     return sources
 
 
-def _pass_on(mine: Counts, passing: set[int], who: tuple[int, int], load: list[int]) -> bool:
-    """Let a user who sends less pass the keys of a block on to another, if that is more even."""
-    owner, words = who
-    straight = np.flatnonzero(mine == owner).tolist()
-    relay = min(straight, key=lambda rank: (load[rank], rank), default=None)
-    others = [rank for rank in straight if rank != relay and rank not in passing]
-    if relay is None or not others or load[relay] + words >= load[owner]:
-        return False
-    mine[max(others, key=lambda rank: (load[rank], rank))] = relay
-    passing.add(relay)
-    load[owner] -= words
-    load[relay] += words
-    return True
+class _Shared:
+    """Keys of a block that several ranks need, and from whom each of these has them."""
+
+    def __init__(self, owner: int, words: int, users: list[int]) -> None:
+        self.owner, self.words = owner, words
+        self.source = dict.fromkeys(users, owner)
+        self.passing: Counter[int] = Counter()
+
+    def even_out(self, load: list[int]) -> bool:
+        """Let others send to some users, where these others send less so far; whether any do."""
+        changed = False
+        for user, source in self.source.items():
+            if self.passing[user]:
+                continue
+            able = [self.owner, *(each for each, of in self.source.items() if of == self.owner and each != user)]
+            best = min(able, key=lambda rank: (load[rank], rank))
+            if load[best] + self.words < load[source]:
+                self.source[user] = best
+                self.passing[source] -= source != self.owner
+                self.passing[best] += best != self.owner
+                load[source] -= self.words
+                load[best] += self.words
+                changed = True
+        return changed
