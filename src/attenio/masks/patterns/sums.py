@@ -29,14 +29,22 @@ _EXACT = 2**51
 
 def floor_div(numerator: Counts, denominator: Counts) -> Counts:
     """The quotient rounded down."""
-    if type(numerator) is np.ndarray and _floats_are_quick_and_exact(numerator, denominator):
+    if (
+        type(numerator) is np.ndarray
+        and (numerator.size >= _MANY or numerator.ndim > 1)
+        and (_floats_are_quick_and_exact(numerator, denominator))
+    ):
         return np.floor(numerator / denominator).astype(np.int64)
     return numerator // denominator
 
 
 def ceil_div(numerator: Counts, denominator: Counts) -> Counts:
     """The quotient rounded up."""
-    if type(numerator) is np.ndarray and _floats_are_quick_and_exact(numerator, denominator):
+    if (
+        type(numerator) is np.ndarray
+        and (numerator.size >= _MANY or numerator.ndim > 1)
+        and (_floats_are_quick_and_exact(numerator, denominator))
+    ):
         return np.ceil(numerator / denominator).astype(np.int64)
     return -(-numerator // denominator)
 

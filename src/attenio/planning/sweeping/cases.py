@@ -122,16 +122,28 @@ def take(value: Value, index: Ints | int) -> Value:
     if isinstance(value, tuple):
         parts = _taken(value, index)
         return kind(*parts) if hasattr(kind, "_fields") else cast(Value, tuple(parts))
+    if kind is Band or kind is Cases:
+        return cast(Value, _some_of(cast(Band | Cases, value), index))
     if names := getattr(kind, "__dataclass_fields__", None):
-        some = kind(**dict(zip(names, _taken([getattr(value, name) for name in names], index), strict=True)))
-        if isinstance(some, Band):
-            _take_counts(cast(Band, value), some, index)
-        elif isinstance(some, Cases) and "band" in vars(value):
-            _take_counts(cast(Cases, value).band, some.band, index)
-        return some
+        return kind(**dict(zip(names, _taken([getattr(value, name) for name in names], index), strict=True)))
     if isinstance(value, dict):
         return cast(Value, dict(zip(value, _taken(value.values(), index), strict=True)))
     return value
+
+
+def _some_of(value: Band | Cases, index: Ints | int) -> Band | Cases:
+    """What is taken most often, with what has been counted of it; fields are set at once."""
+    known, some = vars(value), object.__new__(type(value))
+    names = type(value).__dataclass_fields__
+    vars(some).update({name: each[index] if type(each := known[name]) is np.ndarray else each for name in names})
+    if isinstance(value, Band):
+        _take_counts(value, cast(Band, some), index)
+        return some
+    if not (type(value.row_unit) is type(value.key_unit) is int):
+        cast(Cases, some).__post_init__()
+    if "band" in known:
+        _take_counts(value.band, cast(Cases, some).band, index)
+    return some
 
 
 def _taken(values: Iterable[Any], index: Ints | int) -> list[Any]:
