@@ -18,8 +18,8 @@ def answer(results: dict[str, Any]) -> str:
         "",
         "## Gap to the bound",
         "",
-        "Words of the best grid, or of strips of rows where these send less, over the bound: the largest and the",
-        "smallest over 8, 16, … 4,096 devices:",
+        "Words of the best grid, or of strips of rows or of patches where these send less, over the bound: the largest",
+        "and the smallest over 8, 16, … 4,096 devices:",
         "",
         "| heads/KV | mask | pass | largest gap | at devices | smallest | USP over best | ring over best |",
         "|---|---|---|--:|--:|--:|--:|--:|",
@@ -48,21 +48,28 @@ def answer(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def best_layout(row: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The grid, or strips or patches where these send less: its name, words and gap."""
+    known = {"grid": row, "strips": row["strips"], "patches": row["patches"]}
+    return min(((name, each) for name, each in known.items() if each), key=lambda each: int(each[1]["words"]))
+
+
 def least_words(row: dict[str, Any]) -> int:
-    """Words of the grid, or of strips where these send less."""
-    return int(min(row["words"], row["strips"]["words"] if row["strips"] else row["words"]))
+    """Words of what sends the fewest."""
+    return int(best_layout(row)[1]["words"])
 
 
 def least_gap(row: dict[str, Any]) -> float:
-    """The gap of the same."""
-    return float(min(row["gap"], row["strips"]["gap"] if row["strips"] else row["gap"]))
+    """The gap of the same, to the bound for work as even as it has."""
+    return float(best_layout(row)[1]["gap"])
 
 
 def _causal(results: dict[str, Any]) -> list[str]:
-    """Gaps of causal work by devices, those of strips in bold."""
+    """Gaps of causal work by devices, those of strips in bold, those of patches in italics."""
     counts = sorted({row["devices"] for row in results["words"]})
+    marks = {"grid": "{:.3f}", "strips": "**{:.3f}**", "patches": "*{:.3f}*"}
     lines = [
-        "## Causal work: gaps of the best grid, and in bold of strips of rows",
+        "## Causal work: gaps of the best grid, in bold of strips of rows, in italics of patches",
         "",
         "| heads/KV | pass | " + " | ".join(f"{each:,}" for each in counts) + " |",
         "|---|---|" + "--:|" * len(counts),
@@ -70,7 +77,7 @@ def _causal(results: dict[str, Any]) -> list[str]:
     for key, rows in _groups(results["words"]).items():
         if key[2] == "causal":
             cells = [
-                f"{least_gap(row):.3f}" if least_words(row) == row["words"] else f"**{least_gap(row):.3f}**"
+                marks[best_layout(row)[0]].format(least_gap(row))
                 for row in sorted(rows, key=lambda row: int(row["devices"]))
             ]
             lines.append(f"| {key[0]}/{key[1]} | {key[3]} | {' | '.join(cells)} |")
@@ -82,7 +89,9 @@ def _causal(results: dict[str, Any]) -> list[str]:
         " times fewer words than the best grid.",
         "Work of strips is even to "
         + f"{max(row['strips']['imbalance'] for row in results['words'] if row['strips']):.4f}"
-        " times the mean.",
+        " times the mean, that of patches to "
+        + f"{max(row['patches']['imbalance'] for row in results['words'] if row['patches']):.4f}"
+        " (devices_causal.md; `patches.py` has how they were found).",
     ]
     return lines
 
@@ -106,8 +115,8 @@ def _verdict(results: dict[str, Any]) -> str:
         )
     said.append(
         "Causal grids send what dense ones do, and the causal bound is up to twice lower. Strips come close to it for\n"
-        "several devices a head, and head groups for as many heads as devices, from 16 on; for others the gap is open\n"
-        "(docs/theory/devices_causal.md, devices_causal_heads.md)."
+        "several devices a head, head groups for as many heads as devices, from 16 on, and patches for some between;\n"
+        "for others the gap is open (docs/theory/devices_causal.md, devices_causal_heads.md)."
     )
     return "\n".join(said)
 

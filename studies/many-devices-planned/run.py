@@ -1,4 +1,4 @@
-"""What do 8 to 4,096 devices send and wait for, with the best grid, strips, a ring and USP, and when do columns pay?
+"""What do 8 to 4,096 devices send and wait for: the best grid, strips, patches, a ring and USP; when do columns pay?
 
     .venv/bin/python studies/many-devices-planned/run.py
 
@@ -17,6 +17,7 @@ from typing import Any
 from attenio.catalogue import machine_named
 from attenio.cluster import grids, sent_words
 from attenio.cluster.events import simulate
+from attenio.cluster.patches import best_patches
 from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import Scheme, best_cluster_plan, scheme_plans
 from attenio.cluster.strips import best_strips
@@ -50,7 +51,18 @@ def planned(workload: Workload, devices: int) -> dict[str, Any]:
     grid = (plan.grid.heads, plan.grid.queries, plan.grid.keys)
     return {
         "grid": grid, "words": plan.words_per_device, "bound": plan.bound_words_per_device, "gap": plan.gap, **words,
-        "strips": strips_of(workload, devices),
+        "strips": strips_of(workload, devices), "patches": patches_of(workload, devices),
+    }  # fmt: skip
+
+
+def patches_of(workload: Workload, devices: int) -> dict[str, Any] | None:
+    """The same of a patchwork, for causal work on devices and KV heads for which a table is kept."""
+    plan = best_patches(workload, devices)
+    if plan is None:
+        return None
+    return {
+        "patchwork": str(plan.patchwork), "words": plan.words_per_device, "mean": plan.total_words / devices,
+        "bound": plan.bound_words_per_device, "gap": plan.gap, "imbalance": float(plan.imbalance),
     }  # fmt: skip
 
 
