@@ -52,11 +52,11 @@ def test_regimes_follow_each_other_and_end_where_memory_stops_helping(workload: 
     assert len(flat) == 1
 
 
-def test_the_crossover_is_below_the_theorems_d_squared() -> None:
+def test_the_crossover_is_a_little_above_the_theorems_d_squared() -> None:
     d = 64
     regimes = along_memory(Workload(n=8192, d=d), machine_named("attenio-512k")).regimes
     assert [regime.name for regime in regimes] == ["small cache", "large cache", "all fits"]
-    assert 0.5 * d**2 < regimes[1].start_words < d**2
+    assert d**2 < regimes[1].start_words < 1.1 * d**2
 
 
 @LAW

@@ -20,7 +20,7 @@ def most_whole_products(words: int) -> npt.NDArray[np.int64]:
     >>> most_whole_products(12).tolist()
     [0, 0, 0, 1, 1, 2, 2, 3, 4, 4, 5, 6, 8]
     """
-    pairs = np.arange(words + 1)
+    pairs = np.arange(words + 1, dtype=np.int64)
     done = np.zeros((words + 1, words + 1), dtype=np.int64)  # [words of all columns, pairs]
     for spent in range(2, words + 1):
         done[spent] = done[spent - 1]
