@@ -1,10 +1,11 @@
 """Random accelerators and workloads, each built, run and compared with the simulator.
 
-    .venv/bin/python studies/rtl/machines.py [COUNT [DATAFLOW...]]
+    .venv/bin/python studies/rtl/machines.py [COUNT [DATAFLOW...]] [--growing]
 
 adds to machines.jsonl beside this file, one line for every case that is not there yet; it may be stopped at any time.
-With dataflows, such as flat, that many machines of each are drawn. What a seed draws and what is refused or too long
-before it are counted with it, so that nothing is left out without a word.
+With dataflows, such as flat, that many machines of each are drawn; with --growing only such whose steps grow from tile
+to tile. What a seed draws and what is refused or too long before it are counted with it, so that nothing is left out
+without a word.
 """
 
 import json
@@ -30,8 +31,11 @@ COUNT = 200
 MOST_CYCLES = 6000
 
 
-def drawn(seed: int, dataflow: str = "attenio") -> tuple[dict[str, Any], Design]:
-    """The first machine and workload of a seed that can be built and are short; ``passed`` has why others were not."""
+def drawn(seed: int, dataflow: str = "attenio", *, growing: bool = False) -> tuple[dict[str, Any], Design]:
+    """The first machine and workload of a seed that can be built and are short; ``passed`` has why others were not.
+
+    Where steps are to grow, those of the same length everywhere are passed without being counted.
+    """
     rng, passed = random.Random(seed), Counter[str]()
     while True:
         lines, macs = rng.randint(1, 8), rng.randint(1, 8)
@@ -57,8 +61,10 @@ def drawn(seed: int, dataflow: str = "attenio") -> tuple[dict[str, Any], Design]
         except AttenioError as error:
             passed[re.sub(r"\d[\d,]*", "N", str(error))] += 1
             continue
+        if growing and not design.nest.written_out:
+            continue
         if design.program.steps * 20 < MOST_CYCLES:
-            return {**sizes, **shape, "passed": dict(passed)}, design
+            return {**sizes, **shape, "rounds_written_out": design.nest.written_out, "passed": dict(passed)}, design
         passed["long"] += 1
 
 
@@ -76,18 +82,20 @@ def machine_of(sizes: dict[str, int]) -> Machine:
 
 def main() -> None:
     """Every case that is missing, in order."""
-    count, dataflows = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT, sys.argv[2:] or ["attenio"]
+    growing, given = "--growing" in sys.argv, [each for each in sys.argv[1:] if each != "--growing"]
+    count, dataflows = int(given[0]) if given else COUNT, given[1:] or ["attenio"]
     cases = [json.loads(line) for line in CASES.read_text().splitlines()] if CASES.exists() else []
-    known = {(case.get("dataflow", "attenio"), case["seed"]) for case in cases}
+    known = {(case.get("dataflow", "attenio"), case["seed"], case.get("growing", False)) for case in cases}
     for seed, dataflow in product(range(count), dataflows):
-        if (dataflow, seed) in known:
+        if (dataflow, seed, growing) in known:
             continue
-        about, design = drawn(seed, dataflow)
+        about, design = drawn(seed, dataflow, growing=growing)
         begun = sum(os.times()[:4])
         found = check(design, seed=seed).to_json()
         kept = ("steps", "steps_equal", "words", "words_equal", "cycles", "seconds", "first_step", "first_word")
         found["seconds"]["processor"] = round(sum(os.times()[:4]) - begun, 3)
-        line = {"seed": seed, "dataflow": dataflow, **about, **{name: found[name] for name in kept if name in found}}
+        line = {"seed": seed, "dataflow": dataflow, "growing": growing, **about}
+        line |= {name: found[name] for name in kept if name in found}
         with CASES.open("a") as file:
             file.write(json.dumps(line) + "\n")
         print(seed, dataflow, about, found["steps_equal"], found["words_equal"], found["cycles"], flush=True)

@@ -1,8 +1,9 @@
 """Controllers of random machines, proven by induction: buffers, progress, end; and broken ones, which must fail.
 
-    .venv/bin/python studies/rtl/proofs.py [COUNT [DATAFLOW...]]
+    .venv/bin/python studies/rtl/proofs.py [COUNT [DATAFLOW...]] [--growing]
 
 adds to proofs.jsonl beside this file, one line for every case that is not there yet; it may be stopped at any time.
+With --growing only machines whose steps grow from tile to tile are drawn.
 """
 
 import json
@@ -42,14 +43,15 @@ def fills(design: Design) -> int:
 
 def main() -> None:
     """The first seeds whose programs are short enough to be spoken about, as they are and broken."""
-    count, dataflows = int(sys.argv[1]) if len(sys.argv) > 1 else COUNT, sys.argv[2:] or ["attenio"]
+    growing, given = "--growing" in sys.argv, [each for each in sys.argv[1:] if each != "--growing"]
+    count, dataflows = int(given[0]) if given else COUNT, given[1:] or ["attenio"]
     cases = [json.loads(line) for line in CASES.read_text().splitlines()] if CASES.exists() else []
-    known = {(case.get("dataflow", "attenio"), case["seed"]) for case in cases}
+    known = {(case.get("dataflow", "attenio"), case["seed"], case.get("growing", False)) for case in cases}
     left = dict.fromkeys(dataflows, count)
     for seed, dataflow in product(range(10**6), dataflows):
         if not any(left.values()):
             break
-        about, design = drawn(seed, dataflow)
+        about, design = drawn(seed, dataflow, growing=growing)
         try:
             Claims(design.nest, ())
         except InvalidInput:
@@ -57,15 +59,16 @@ def main() -> None:
         if not left[dataflow]:
             continue
         left[dataflow] -= 1
-        if (dataflow, seed) in known:
+        if (dataflow, seed, growing) in known:
             continue
         begun = time.perf_counter()
         proven = prove(design, depth=DEPTH).holds
         seconds = round(time.perf_counter() - begun, 1)
-        broken = prove(without_waits(drawn(seed, dataflow)[1]), depth=DEPTH).holds
+        broken = prove(without_waits(drawn(seed, dataflow, growing=growing)[1]), depth=DEPTH).holds
         found = {
             "seed": seed,
             "dataflow": dataflow,
+            "growing": growing,
             **about,
             "steps": design.program.steps,
             "fills": fills(design),

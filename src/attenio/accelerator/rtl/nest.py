@@ -1,9 +1,14 @@
-"""A program's nest as a controller walks it: places of steps, loops with their counts in every round, and parents."""
+"""A program's nest as a controller walks it: places of steps, loops with their counts in every round, and parents.
+
+A step has one length wherever it stands. Where steps grow from tile to tile, as those of whole rows of scores do under
+a causal mask, rounds are written out, one place for every length; equal rounds that follow each other are a loop again.
+"""
 
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from attenio.accelerator.growth import RoundNumber
-from attenio.accelerator.program import Node, Program, Ramp, Repeat
+from attenio.accelerator.program import Node, Program, Ramp, Repeat, repeat
 from attenio.accelerator.step import Engine, GrowingStep, Step
 from attenio.errors import InvalidInput
 
@@ -43,11 +48,12 @@ class Loop:
 
 
 class Nest:
-    """The whole nest, and the places of every engine in their order."""
+    """The whole nest, the places of every engine in their order, and how many rounds are written out."""
 
     def __init__(self, program: Program) -> None:
         self.places: dict[Engine, list[Place]] = {engine: [] for engine in Engine}
         self.loops: list[Loop] = []
+        self.written_out = 0
         self.root = Loop(counts=(1,), parent=None, position=0)
         self._fill(self.root, program.body, rounds=1)
 
@@ -61,14 +67,15 @@ class Nest:
                 case Step():
                     loop.body.append(self._place(node))
                 case GrowingStep():
-                    raise InvalidInput(
-                        f"step {node.one.name!r} grows from tile to tile, and the controller's steps have fixed"
-                        " lengths; use one key at a time, or a dense mask"
-                    )
+                    raise AssertionError("a step that grows outside a ramp")
                 case Repeat():
                     counts = _counts(node.count, rounds)
                     if any(counts):
                         self._inner(loop, counts, node.body, rounds, is_ramp=False)
+                case Ramp() if _has_growing_steps(node):
+                    self.written_out += node.times
+                    for same, alike in groupby(node.at(number) for number in range(node.times)):
+                        self._fill(loop, repeat(len(list(alike)), *same), rounds)
                 case Ramp():
                     if node.times:
                         self._inner(loop, (node.times,), node.body, node.times, is_ramp=True)
@@ -90,6 +97,12 @@ class Nest:
         place = Place(step, len(self.places[step.engine]))
         self.places[step.engine].append(place)
         return place
+
+
+def _has_growing_steps(node: Ramp | Repeat) -> bool:
+    """Whether the length of some step in it depends on the round."""
+    inner = (each for each in node.body if isinstance(each, Repeat))
+    return any(isinstance(each, GrowingStep) for each in node.body) or any(map(_has_growing_steps, inner))
 
 
 def _counts(count: int | RoundNumber, rounds: int) -> tuple[int, ...]:
