@@ -48,6 +48,9 @@ class HbmParts:
             )
 
 
+# Registers of a pipeline, and cycles of an adder: what is modelled, and built.
+_MOST_FILL = 64
+_ADDERS = (1, 2, 4, 8, 16)
 _MAY_BE_ZERO = frozenset(("row_precharge_ns", "row_activate_ns", "read_latency_ns", "four_activates_ns", "refresh_ns"))
 
 
@@ -68,11 +71,16 @@ class SiliconParts:
 
     def __post_init__(self) -> None:
         for name in ("fill_cycles", "exp_fill_cycles"):
-            checked_count(name, getattr(self, name), least=0, most=64)
-        checked_count("adder_cycles", self.adder_cycles, most=16)
-        if self.adder_cycles & (self.adder_cycles - 1):
-            raise InvalidInput(f"adder_cycles is {self.adder_cycles}; partial sums meet in pairs: use 1, 2, 4, 8 or 16")
-        checked_count("multipliers", self.multipliers, most=2)
+            if checked_count(name, getattr(self, name), least=0) > _MOST_FILL:
+                raise InvalidInput(
+                    f"{name} is {getattr(self, name):,}; pipelines are up to {_MOST_FILL} registers deep"
+                )
+        if checked_count("adder_cycles", self.adder_cycles) not in _ADDERS:
+            raise InvalidInput(
+                f"adder_cycles is {self.adder_cycles:,}; partial sums meet in pairs: use 1, 2, 4, 8 or 16"
+            )
+        if checked_count("multipliers", self.multipliers) > 2:
+            raise InvalidInput(f"multipliers is {self.multipliers:,}; a MAC has one or two: use 1 or 2")
         checked_count("macs_a_divider", self.macs_a_divider, most=2**24)
 
     @property

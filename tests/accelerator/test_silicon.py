@@ -100,3 +100,28 @@ def test_silicon_is_read_from_a_machine_file(tmp_path: Path) -> None:
         machine_named(str(file))
     with pytest.raises(InvalidInput, match="silicon has 33 MACs at a divider, and a line has 32"):
         made_of(PUBLISHED, SiliconParts(macs_a_divider=33))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"adder_cycles": -1}, "adder_cycles is -1; it must be at least 1"),
+        ({"adder_cycles": 17}, "adder_cycles is 17; partial sums meet in pairs: use 1, 2, 4, 8 or 16"),
+        ({"fill_cycles": 65}, "fill_cycles is 65; pipelines are up to 64 registers deep"),
+        ({"exp_fill_cycles": -1}, "exp_fill_cycles is -1; it must be at least 0"),
+        ({"multipliers": 3}, "multipliers is 3; a MAC has one or two: use 1 or 2"),
+    ],
+)
+def test_silicon_that_is_not_modelled_is_refused_with_what_is(given: dict[str, int], told: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        SiliconParts(**given)
+    assert str(refused.value) == told
+    (name, value), file = next(iter(given.items())), tmp_path / "machine.yaml"
+    file.write_text(
+        "name: m\nlevels:\n  - {name: cache, capacity_bytes: 1KB}\n  - {name: HBM, bandwidth_bytes_per_s: 8 GB/s}\n"
+        "accelerator:\n  pe_lines: 4\n  macs_per_line: 4\n  exp_modules: 4\n  kv_buffer_bytes: 16\n"
+        f"  silicon: {{{name}: {value}}}\n"
+    )
+    with pytest.raises(InvalidInput) as refused:
+        machine_named(str(file))
+    assert str(refused.value).endswith(f"line 10: {told}")

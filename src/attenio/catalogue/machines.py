@@ -176,10 +176,10 @@ def _parts(section: "Section") -> AcceleratorParts:
     clock = section.rate("clock_hz", "Hz")
     if clock is not None and clock < 1:
         raise section.error(f"clock_hz is {clock:g}; it must be at least 1", "clock_hz")
-    hbm = _parts_in(section.section("hbm"), HbmParts, most=2**20) if "hbm" in section else HbmParts()
+    hbm = _parts_in(section.section("hbm"), HbmParts) if "hbm" in section else HbmParts()
     silicon = SiliconParts()
     if "silicon" in section:
-        silicon = _parts_in(section.section("silicon"), SiliconParts, most=2**24)
+        silicon = _parts_in(section.section("silicon"), SiliconParts)
     kv_buffer_bytes = section.size("kv_buffer_bytes")
     try:
         return AcceleratorParts(
@@ -193,10 +193,10 @@ def _parts(section: "Section") -> AcceleratorParts:
         raise _at_its_line(problem, section) from None
 
 
-def _parts_in(section: "Section", parts: type[_Parts], *, most: int) -> _Parts:
-    """Parts of an accelerator whose values are whole numbers up to ``most``."""
+def _parts_in(section: "Section", parts: type[_Parts]) -> _Parts:
+    """Parts of an accelerator whose values are whole numbers."""
     section.only(tuple(field.name for field in fields(parts)))
-    given = {key: section.whole(key, most=most) for key in section}
+    given = {key: section.whole(key) for key in section}
     try:
         return parts(**given)
     except InvalidInput as problem:

@@ -128,9 +128,9 @@ class Section:
         """The value as a whole number above zero; ``128K`` works."""
         return self._parsed(key, lambda raw: checked_count(key, parse_count(raw, key), most=most))
 
-    def whole(self, key: str, *, most: int = 2**30) -> int:
-        """The value as a whole number, zero included."""
-        return self._parsed(key, lambda raw: checked_count(key, parse_count(raw, key), least=0, most=most))
+    def whole(self, key: str) -> int:
+        """The value as a whole number, which whoever takes it holds against its own limits."""
+        return self._parsed(key, lambda raw: parse_count(raw, key))
 
     def size(self, key: str) -> int:
         """The value as bytes; ``512KB`` works."""
