@@ -64,6 +64,8 @@ def main() -> None:
     units = {name: part for name, part in library.parts.items() if name.startswith("fp16")}
     texts |= {name: rtlil.convert(part, name=name, ports=ports_of(part)) for name, part in units.items()}
     inside |= {name: {} for name in units}
+    # banks stand in a line by name, and are memories
+    texts |= {name: "" for name in library.parts if name not in texts}
     times = {name: count for name, (_, count) in parts.items()}
     cells, made = read_liberty(liberty), Built(parts=texts, inside=inside)
     chosen, known = sys.argv[2:] or [*units, *parts], HERE / "areas.json"

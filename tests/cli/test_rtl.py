@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from attenio.accelerator.rtl import build, installed
+from attenio.accelerator.energy import Component
+from attenio.accelerator.rtl import area, build, installed, power
 
 ASKED = ("rtl", "build", "--machine", "attenio-64k", "--n", "32", "--d", "16", "--out")
 
@@ -32,3 +33,59 @@ def test_what_is_built_is_said_before_it_is(attenio: Any, tmp_path: Path, monkey
     not_linted = "attenio: Verilator is not installed: the files were not linted"
     assert said.json["lint"] is None
     assert said.err.splitlines() == ["attenio: building 2,048 MACs and their controller", "built", not_linted]
+
+
+def test_areas_come_with_the_cache_and_say_what_is_missing(
+    attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = area.PartArea(part="mac", area_um2=6000.0, times=2048, path_ps=9000.0)
+    found = area.MachineArea(parts=(part,), memory_bits=2**22, node_nm=45)
+    monkeypatch.setattr(area, "machine_area", lambda *_, **__: found)
+    spent = power.PartPower(
+        component=Component.PE,
+        part="mac",
+        instances=4,
+        cycles=590,
+        changing=5e-9,
+        clock=2e-9,
+        leaking=1e-9,
+        sta_joules=None,
+        sta_wired_joules=None,
+        simulated_joules=3e-9,
+        words=10,
+        words_wrong=0,
+    )
+    monkeypatch.setattr(power, "machine_power", lambda *_: (spent,))
+    monkeypatch.setattr(installed.shutil, "which", lambda name: None)
+    (tmp_path / "cells.lib").write_text("library (l) { nom_voltage : 1.1; cell (INV) { area : 1; } }")
+    asked = (
+        "rtl",
+        "area",
+        "--machine",
+        "attenio-512k",
+        "--n",
+        "1985",
+        "--d",
+        "64",
+        "--liberty",
+        tmp_path / "cells.lib",
+    )
+    said = attenio(*asked, "--json")
+    assert said.json["sta"] is None and "power" not in said.json
+    assert said.json["components"][-1] == {
+        "component": "cache",
+        "mm2": None,
+        "mm2_at_22_nm": pytest.approx(0.6108),
+        "published_mm2": pytest.approx(0.79),
+    }
+    assert "OpenSTA is not installed: paths are to first order, without slopes" in said.err
+    # the published machine has too many gates to be run one by one
+    assert "use a smaller array or a smaller n" in attenio(*asked, "--power").mistake
+    monkeypatch.setattr(power, "check_power", lambda *_: None)
+    told = attenio(*asked, "--power", "--json")
+    assert told.json["power"][0]["joules"] == pytest.approx(8e-9)
+    assert told.json["power"][0]["joules_at_22_nm"] == pytest.approx(8e-9 * 22 / 45 * (0.8 / 1.1) ** 2)
+    assert "and power is our own count alone" in told.err
+    assert "nJ by gates" in attenio(*asked, "--power").out
+    monkeypatch.setattr(installed, "sta_version", lambda: "2.0.17")
+    assert "2.2 and later do not" in attenio(*asked, "--power").err

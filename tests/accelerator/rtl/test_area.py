@@ -42,4 +42,4 @@ def test_tools_are_asked_where_they_are_installed(tmp_path: Path, monkeypatch: p
     (warning,) = installed.lint(tmp_path, ["a.v"], "top") or ()
     assert "-Wno-DECLFILENAME --top-module top a.v" in warning
     assert installed.critical_path(tmp_path, "mac", clocked=True) == 9.5
-    assert "create_clock -name clock -period 1000.0 [get_ports clk]" in (tmp_path / "paths.tcl").read_text()
+    assert "create_clock -name clock -period 1000.0 [get_ports clk]" in (tmp_path / "sta.tcl").read_text()

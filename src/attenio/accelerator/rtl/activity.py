@@ -24,13 +24,19 @@ _PIN = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, kw_only=True)
 class Activity:
-    """Energy of all parts over all cycles, what they leak in a cycle of a nanosecond, and what came out of them."""
+    """Energy of all parts over all cycles, what they leak in a cycle of a nanosecond, and what came out of them.
+
+    ``clock_net_fj`` is what of ``clock_fj`` is spent by whoever drives the clock. ``changes`` has how often the output
+    of every cell changes in a cycle, the mean of all parts.
+    """
 
     cycles: int
     switching_fj: float
     clock_fj: float
     leaking_fj_a_ns: float
     outputs: dict[str, Words]
+    clock_net_fj: float
+    changes: dict[str, float]
 
     def joules(self, clock_hz: float) -> float:
         """The whole run at a clock."""
@@ -48,6 +54,7 @@ class _Kind:
     leakage_nw: float
     next_state: str
     clock_fj: float
+    clock_net_fj: float
 
 
 class Netlist:
@@ -63,6 +70,7 @@ class Netlist:
             raise InvalidInput(f"the library has no cell {first}; use the one that the netlist was made with")
         kinds = {name: _kind(known[name], self._volts) for name in used}
         self._cells = [(kinds[cell["type"]], cell["connections"]) for cell in module["cells"].values()]
+        self._named = list(zip(module["cells"], self._cells, strict=True))
         self._registers = [(kind, wires) for kind, wires in self._cells if kind.next_state]
         self._step = self._compiled()
 
@@ -97,7 +105,14 @@ class Netlist:
             clock_fj=parts * cycles * sum(kind.clock_fj for kind, _ in self._registers),
             leaking_fj_a_ns=parts * sum(kind.leakage_nw for kind, _ in self._cells) * 1e-3,
             outputs=outputs,
+            clock_net_fj=parts * cycles * sum(kind.clock_net_fj for kind, _ in self._registers),
+            changes={name: changes[net] / (parts * cycles) for name, net in self._outputs().items()},
         )
+
+    def _outputs(self) -> dict[str, Any]:
+        """The net that every cell drives; registers whose two outputs are both used change both at once."""
+        pins = {name: [wires[pin][0] for pin in kind.functions if pin in wires] for name, (kind, wires) in self._named}
+        return {name: nets[0] for name, nets in pins.items() if nets}
 
     def _bits(self, direction: str) -> list[Any]:
         return [bit for port in self._ports.values() if port["direction"] == direction for bit in port["bits"]]
@@ -161,7 +176,7 @@ def _python(function: str, wires: dict[str, list[Any]]) -> str:
 
 
 def _kind(group: Group, volts: float) -> _Kind:
-    functions, inside, capacities, clock_fj = {}, {}, {}, 0.0
+    functions, inside, capacities, clock_fj, clock_net_fj = {}, {}, {}, 0.0, 0.0
     registers = group.all("ff")
     clock = registers[0].attributes["clocked_on"][0] if registers else ""
     for pin in group.all("pin"):
@@ -176,7 +191,8 @@ def _kind(group: Group, volts: float) -> _Kind:
             if name == clock:
                 edges = [energies[0] for _, energies in _tables(pin)]
                 # a rising and a falling edge a cycle
-                clock_fj = 2 * float(np.mean(edges) if edges else 0.0) + capacities[name] * volts**2
+                clock_net_fj = capacities[name] * volts**2
+                clock_fj = 2 * float(np.mean(edges) if edges else 0.0) + clock_net_fj
     return _Kind(
         functions=functions,
         inside=inside,
@@ -184,6 +200,7 @@ def _kind(group: Group, volts: float) -> _Kind:
         leakage_nw=float(group.attributes.get("cell_leakage_power", ["0"])[0]),
         next_state=registers[0].attributes["next_state"][0] if registers else "",
         clock_fj=clock_fj,
+        clock_net_fj=clock_net_fj,
     )
 
 

@@ -1,7 +1,8 @@
 """Areas and longest paths of parts, synthesised with the cells of a library, and the machine that they add up to.
 
 Every part is synthesised once and counted as often as it stands in the machine. Parts that stand in it by name are
-left out of its own area. The banks of the cache are memories, not cells: they are counted in bits.
+left out of its own area. The banks of the cache are memories, not cells: they are counted in bits, each of which takes
+what CACTI 7 says for banks of this kind at 22 nm.
 
 Areas before layout. From one process to another they follow a power law through two points that were measured on the
 same MAC, 2,804 um2 with the NanGate cells of 45 nm and 199 um2 with the ASAP7 cells of 7 nm:
@@ -31,10 +32,12 @@ from attenio.errors import InvalidInput
 # (45 / 7)^x = 2,804 / 199
 _EXPONENT = log(2804 / 199) / log(45 / 7)
 # Synthesised with all that stands in them; the others without.
-_WHOLE = ("mac", "exp_module")
+_WHOLE = ("mac", "word_mac", "exp_module")
 _MEMORIES = ("query_bank", "output_bank")
+# 0.6108 mm2 for 512 KB: queries, and outputs in halves, in slices of four MACs, 22 nm (studies/rtl/banks.py)
+BANK_UM2_A_BIT = 0.6108e6 / 2**22
 _COMPONENT = {
-    Component.PE: ("mac", "mac_line", "pe_array", "adder_tree", "fp16_divide"),
+    Component.PE: ("mac", "mac_line", "pe_array", "adder_tree", "fp16_divide", "word_mac", "fp16_add"),
     Component.EXP: ("exp_module", "exp_unit"),
     Component.KV: ("key_block", "value_block"),
 }
@@ -93,14 +96,14 @@ def machine_area(
     """Every part of a design, synthesised."""
     cells = read_liberty(liberty)
     made = built(design)
-    inside_whole = {part for whole in _WHOLE for part in made.inside.get(whole, {})}
-    names = [name for name in made.parts if name not in inside_whole and name not in _MEMORIES]
+    times = {name: made.count(name, outside=_WHOLE) for name in made.parts if name not in _MEMORIES}
+    names = [name for name, count in times.items() if count]
     found = []
     for number, name in enumerate(names):
         if progress is not None:
             progress(number, len(names))
         area, path, sta = synthesised(made, name, liberty, cells)
-        found.append(PartArea(part=name, area_um2=area, times=made.count(name), path_ps=path, sta_path_ps=sta))
+        found.append(PartArea(part=name, area_um2=area, times=times[name], path_ps=path, sta_path_ps=sta))
     lines, width = design.hardware.pe.lines, 16 * design.hardware.pe.macs_per_line
     bits = lines * width * sum(design.depth(each) for each in design.widths)
     return MachineArea(parts=tuple(found), memory_bits=bits, node_nm=node_nm)
@@ -141,10 +144,14 @@ def write_netlist(made: Built, part: str, liberty: Path, folder: Path, *, prefix
             "simplemap",  # what is left over of registers with an enable
             "abc -liberty cells.lib -D 1000",
             "delete t:$scopeinfo",
-            "opt_clean; stat -liberty cells.lib; write_json netlist.json; write_verilog -noattr netlist.v",
+            "opt_clean -purge; rename -enumerate",  # the same names in both files
+            "stat -liberty cells.lib; write_json netlist.json; write_verilog -noattr -simple-lhs netlist.v",
         ],
         folder,
     )
+    # readers of netlists know no signs
+    netlist = folder / "netlist.v"
+    netlist.write_text(re.sub(r"\b(input|output|wire) signed\b", r"\1", netlist.read_text()))
     return area_in(log, part, set(made.parts))
 
 

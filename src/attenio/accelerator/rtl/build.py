@@ -33,11 +33,13 @@ class Built:
     parts: dict[str, str]
     inside: dict[str, dict[str, int]]
 
-    def count(self, part: str, within: str = TOP) -> int:
-        """How often a part stands in another, and in what is in it."""
+    def count(self, part: str, within: str = TOP, *, outside: tuple[str, ...] = ()) -> int:
+        """How often a part stands in another, and in what is in it, but for some parts."""
         if part == within:
             return 1
-        return sum(times * self.count(part, inner) for inner, times in self.inside[within].items())
+        if within in outside:
+            return 0
+        return sum(times * self.count(part, inner, outside=outside) for inner, times in self.inside[within].items())
 
 
 def built(design: Design, progress: Progress | None = None) -> Built:

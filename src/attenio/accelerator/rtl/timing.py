@@ -94,12 +94,12 @@ class _Cell:
 
 def longest_path_ps(netlist: Path, liberty: Group, module: str, *, port: str | None = None) -> float:
     """The longest path of a module from a register or port to another, or from one port alone."""
-    return max(0.0, *_Paths(netlist, liberty, module, port).arrivals.values(), 0.0) * _picoseconds(liberty)
+    return max(0.0, *_Paths(netlist, liberty, module, port).arrivals.values(), 0.0) * picoseconds(liberty)
 
 
 def stage_registers(netlist: Path, liberty: Group, module: str, period_ps: float) -> int:
     """Registers that cut a module's paths into stages of a period: nets that are needed beyond the end of a stage."""
-    paths, unit = _Paths(netlist, liberty, module), _picoseconds(liberty)
+    paths, unit = _Paths(netlist, liberty, module), picoseconds(liberty)
     needed: dict[Any, float] = {}
     for cell, kind in paths.cells:
         ends = [paths.arrivals[cell[pin][0]] for pin in kind.outputs if pin in cell and not kind.registered]
@@ -179,7 +179,8 @@ def _arcs(pin: Group) -> Iterator[_Arc]:
                 yield _Arc(related[0], loads, rows[1])
 
 
-def _picoseconds(liberty: Group) -> float:
+def picoseconds(liberty: Group) -> float:
+    """The liberty's unit of time."""
     unit = "".join(liberty.attributes.get("time_unit", ["1ns"]))
     number, scale = re.fullmatch(r"([\d.]+)\s*(\w+)", unit).groups()  # type: ignore[union-attr]
     return float(number) * {"ns": 1000.0, "ps": 1.0}[scale]
