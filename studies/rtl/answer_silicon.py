@@ -11,6 +11,9 @@ MACS, MACS_A_LINE, TABLE_3_MM2 = 2048, 32, 2.44
 ALL = ("published", "needed", "one multiplier")
 BASELINES = ("flash-attention-2", "flat", "standard")
 
+# Cells of a foundry at 22 nm: the densest and the fastest of Intel's.
+CELLS_UM2 = (0.092, 0.130)
+
 
 def silicon(cases: list[dict[str, Any]]) -> str:
     """Random machines of random silicon."""
@@ -60,7 +63,7 @@ def loops(found: dict[str, Any] | None) -> str:
         + "\n".join(macs)
         + "\n\nA shared divider is counted in its MACs' areas, one for a line of 32. Registers of slow adders stand"
         " behind them; no tool here moves them in, so that paths are those of the logic as a whole. The published MAC"
-        " is the one of the table above, arranged a little differently.\n\n"
+        " is the one of the table above.\n\n"
         "So at 22 nm and 1 GHz a sum takes four cycles; a bank is a register, and the second multiplier, before the"
         " sum, three more; a subtraction takes three cycles and an exponential four, five more than the two that the"
         " pipeline has. Without the second multiplier a register is left, and another makes results come an odd number"
@@ -87,9 +90,51 @@ def memories(found: list[dict[str, Any]] | None) -> str:
         " one to write.\n\n"
         "| words x bits | ports | µm² | µm² a bit | at 22 nm |\n|---|--:|--:|--:|--:|\n" + "\n".join(rows) + "\n\n"
         f"The published cache has {published:.3f} µm² a bit. The smallest of these are {least / published:.0f} times"
-        " that: banks of 64 words, as one address for a line asks for, are mostly decoders, drivers and amplifiers"
-        " here. The published 0.79 mm² are not reached by any memory that we can make, and we cannot say whether they"
-        " are that of banks which feed 2,048 MACs."
+        " that: cells by the rules of logic are three to four times as large as a foundry's, and so is what stands"
+        " around them. They say how banks are drawn, and not how large a foundry's are."
+    )
+
+
+def banks(found: dict[str, Any] | None, drawn: list[dict[str, Any]] | None) -> str:
+    """The published cache by the tool that its area is from."""
+    if found is None:
+        return ""
+    rows, bits = [], 262_144 * 16
+    for name in dict.fromkeys(each["organisation"] for each in found["banks"]):
+        sizes = {each["bits"]: each["mm2"] for each in found["banks"] if each["organisation"] == name}
+        rows.append(f"| {name} | {' | '.join(f'{mm2:.2f}' for mm2 in sizes.values())} |")
+    widths = sorted({each["bits"] for each in found["banks"]})
+
+    def one(name: str, width: int) -> dict[str, Any]:
+        return next(each for each in found["banks"] if (each["organisation"], each["bits"]) == (name, width))
+
+    line, ours = one("one access a cycle", 512), one("queries, and outputs in halves", 64)
+    cell = ours["cells_mm2"] * 1e6 / bits
+    low, high = (ours["mm2"] + bits * (each - cell) / 1e6 for each in CELLS_UM2)
+    times = [
+        bank["um2"] / model["um2"] for bank, model in zip(drawn or [], found["drawn"], strict=False) if model["um2"]
+    ]
+    more = f" The banks above are {min(times):.0f} to {max(times):.0f} times what it says for them." if times else ""
+    return (
+        "### The published cache, by CACTI\n\n"
+        "The paper has the areas of its memories from CACTI 7. So have we: banks at 22 nm, each optimised for area, as"
+        " wide as a line or in slices that hear the same address, mm² of all 512 KB.\n\n"
+        f"| bits of a bank | {' | '.join(map(str, widths))} |\n|---|{'--:|' * len(widths)}\n" + "\n".join(rows) + "\n\n"
+        f"One memory of 512 KB that gives 512 bits a cycle is {found['whole']['um2'] / 1e6:.2f} mm², and feeds 32 MACs."
+        f" 64 banks as wide as a line, one access a cycle each, are {line['mm2']:.2f} mm²,"
+        f" {line['mm2'] / 0.79 - 1:+.0%} of table 3's 0.79, and leak {line['leaking_mw']:.0f} mW, where table 3 has 163"
+        " mW for the cache. So 0.79 mm² do hold banks that give each of 2,048 MACs a word in every cycle. They do"
+        " not read and write in the same cycle, which updates of outputs need: as wide as a line that takes"
+        f" {one('even and odd addresses apart', 512)['mm2']:.2f} mm² with even and odd addresses apart and"
+        f" {one('queries, and outputs in halves', 512)['mm2']:.2f} with queries apart, too, as it is built. A bank of"
+        " 512 bits and 32 or 64 rows is mostly wires and amplifiers, and slices are cheaper: the hardware as it is"
+        f" built, in slices of four MACs, is **{ours['mm2']:.2f} mm²**, {ours['mm2'] / 0.79 - 1:+.0%} of table 3's, and"
+        f" {one('queries, and outputs in halves', 128)['mm2']:.2f} in slices of eight.\n\n"
+        f"CACTI's cell is {cell:.4f} µm², 146 squares of the feature size; those that were published at 22 nm have"
+        f" {CELLS_UM2[0]} to {CELLS_UM2[1]} (C.-H. Jan et al., IEDM 2012, three cells of Intel's). With them the same"
+        f" banks are {low:.2f} to {high:.2f} mm², {low / 0.79 - 1:+.0%} to {high / 0.79 - 1:+.0%}.{more} CACTI is a"
+        " model: it has no assist circuits, no redundancy, no power grid, and banks of 32 rows are at the edge of what"
+        " it was fitted to."
     )
 
 

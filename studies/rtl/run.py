@@ -10,6 +10,7 @@
 .venv/bin/python studies/rtl/silicon.py             random machines of random silicon, a minute each
 .venv/bin/python studies/rtl/loops.py LIBERTY       units with plain and prefix adders, MACs of other silicon
 PYTHON studies/rtl/memories.py 64 64 1              banks by OpenRAM, with a Python that has it
+.venv/bin/python studies/rtl/banks.py FOLDER        banks of the published cache by CACTI 7, half a minute
 .venv/bin/python studies/rtl/figures.py             figures 10 to 17, energy and table 3 with that silicon
 .venv/bin/python studies/rtl/pictures.py            the parts with their areas, and one inner iteration
 .venv/bin/python studies/rtl/run.py                 results.json and answer.md from what these have written
@@ -58,6 +59,7 @@ def main() -> None:
         "loops": read("loops.json"),
         "figures": read("figures.json"),
         "memories": read("memories.json"),
+        "banks": read("banks.json"),
     }
     write_atomically(HERE / "results.json", json.dumps(results, indent=1) + "\n")
     write_atomically(HERE / "answer.md", answer(results))
