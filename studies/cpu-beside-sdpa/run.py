@@ -146,7 +146,9 @@ def sampled(point: Point, seconds: float, clock: Callable[[], float]) -> dict[st
 
 def rounds_of(samples: dict[str, list[float]], other: str) -> list[float]:
     """The other's time over ours, round by round: what disturbs a whole round is in both."""
-    return [theirs / ours for theirs, ours in zip(samples[other], samples["attenio_us"], strict=True)]
+    # the clock of a processor may stand still over a short call
+    rounds = zip(samples[other], samples["attenio_us"], strict=True)
+    return [theirs / ours for theirs, ours in rounds if ours > 0.0]
 
 
 def main() -> None:
