@@ -164,7 +164,9 @@ def _pages_on_gpu(problem: PagedProblem, plan: PagedPlan | None) -> tuple[Tensor
             " NVIDIA GPUs up to float32"
         )
     try:
+        from attenio.kernels.hopper import pages as hopper_pages
         from attenio.kernels.triton import pages
     except ImportError:
         raise MissingExtra("attention on pages on a GPU", "triton") from None
-    return pages.attend(problem, plan)
+    attend = hopper_pages.attend if is_hopper(problem.query.device) else pages.attend
+    return attend(problem, plan)

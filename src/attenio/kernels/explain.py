@@ -24,6 +24,7 @@ from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.choice import Place, choose, choose_backward, place_of, workload_of
 from attenio.kernels.cpu.beside import loses_digits, sizes_of
 from attenio.kernels.cpu.pages import KEY_TILE
+from attenio.kernels.gpu.capability import is_hopper
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Mask
@@ -241,7 +242,10 @@ def _runs_on_pages(problem: PagedProblem, *, together: bool) -> str:
     """The kernels of a call on pages, and the tiles that they begin with."""
     if not problem.query.is_cuda:
         return f"on {torch.get_num_threads()} threads, tiles of {KEY_TILE} keys, read one at a time"
+    from attenio.kernels.hopper import pages as hopper_pages
     from attenio.kernels.triton.pages import tiles_of
 
+    if together and is_hopper(problem.query.device) and hopper_pages.why_not(problem) is None:
+        return "in Gluon and Triton: gluon_page_runs_kernel, page_runs_kernel and merge_pages_kernel"
     names = "page_runs_kernel and merge_pages_kernel" if together else "paged_kernel, one launch"
     return f"in Triton: {names}, from {tiles_of(problem, together=together)[0]}"

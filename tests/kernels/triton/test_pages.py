@@ -95,7 +95,8 @@ from attenio.kernels.triton.pages_kernels import page_runs_kernel, paged_kernel
 
 STEPS = ("q_t", "q_h", "k_p", "k_n", "k_h", "v_p", "v_n", "v_h", "o_t", "o_h")
 FIXED = dict(PACK=4, JOINS=True, D=128, WIDTH=128, D_PADDED=128, W_PADDED=128, HIDES=False, CAPS=False,
-             LOG2_E=1.4427, PRECISION="ieee", Starts=None, Sinks=None)
+             LOG2_E=1.4427, PRECISION="ieee", Starts=None, Sinks=None,
+             AT_ONCE=4, OVERLAPS=True)
 
 def built(kernel, keys, stages=5, warps=4, **more):
     given = dict(FIXED, FLOATS=keys == "*fp8e4nv", PTX=keys != "*bf16", **more)

@@ -247,7 +247,7 @@ _ANY_NUMBER = [
 
 @gluon.jit(
     do_not_specialize=_ANY_NUMBER,
-    do_not_specialize_on_alignment=["O", "Largest", "Total", "First", "Stop", "Sinks"],
+    do_not_specialize_on_alignment=["Largest", "Total", "First", "Stop", "Sinks"],
 )
 def split_latents_kernel(
     q_wide, q_narrow, k_wide, k_narrow, O, Largest, Total, First, Stop, Sinks,

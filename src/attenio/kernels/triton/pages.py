@@ -1,8 +1,9 @@
 """Attention on pages on a GPU: tiles and runs of keys, the list of items where requests share pages, the launches."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -13,29 +14,34 @@ from attenio.kernels.call.pages.plan import PagedPlan, PagePart
 from attenio.kernels.call.pages.problem import FAR, PagedProblem
 from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.cpu.tiles import cuts
-from attenio.kernels.gpu.capability import capability_of, processors_of
+from attenio.kernels.gpu.capability import capability_of, is_hopper, processors_of
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.gpu.tuning import tuned
 from attenio.kernels.triton.launching import launch_noted
-from attenio.kernels.triton.pages_kernels import merge_pages_kernel, page_runs_kernel, paged_kernel
+from attenio.kernels.triton.page_results import merge_pages_kernel
+from attenio.kernels.triton.pages_kernels import page_runs_kernel, paged_kernel
 
 # Blocks that an SM has room for at once, and what a block costs besides its tiles, in tiles.
 _RESIDENT, _OVERHEAD, _JOIN = 2, 2, 0.1
 _MOST_SPLITS = 32
 _MOST_ROWS = 128
-_MERGED_HEADS = 8
+_MERGED_HEADS, _MERGED_SLOTS = 4, 8
 # Tiles are measured where keys and values are at least so many bytes; it is what a GPU reads in some 30 us.
 _WORTH_BYTES, _MEASURED_FLOPS = 2**27, 2**40
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageTiles:
-    """Rows and keys of a tile; warps of a block, and stages: half of them find pages, the other half reads them."""
+    """Rows and keys of a tile; warps of a block, and stages: half of them find pages, the other half reads them.
+
+    ``gluon`` where a kernel of one kind of GPU computes the runs that requests share.
+    """
 
     rows: int
     keys: int
     warps: int
     stages: int
+    gluon: bool = False
 
 
 class Items(NamedTuple):
@@ -51,7 +57,18 @@ class Items(NamedTuple):
     slot_starts: Tensor
 
 
-def attend(problem: PagedProblem, plan: PagedPlan | None) -> tuple[Tensor, Tensor]:
+# Computes the first items, those of runs, into sums and statistics, with tiles of its own.
+RunsOfItems: TypeAlias = Callable[[PagedProblem, Items, PageTiles, tuple[Tensor, Tensor]], None]
+
+
+class GluonRuns(NamedTuple):
+    """Tiles of a kernel for runs that requests share, and what launches it."""
+
+    tiles: PageTiles
+    launch: RunsOfItems
+
+
+def attend(problem: PagedProblem, plan: PagedPlan | None, gluon: GluonRuns | None = None) -> tuple[Tensor, Tensor]:
     """Outputs (tokens, heads, width) and log-sum-exps (tokens, heads), the natural ones."""
     if problem.key.stride(3) != 1 or problem.value.stride(3) != 1:
         raise InvalidInput("the columns of a page are not next to each other; give pages that are contiguous in d")
@@ -78,11 +95,13 @@ def attend(problem: PagedProblem, plan: PagedPlan | None) -> tuple[Tensor, Tenso
     def run(tiles: PageTiles) -> None:
         if together:
             assert plan is not None
-            _run_together(problem, plan, tiles, (output, lse))
+            _run_together(problem, plan, tiles, (output, lse), gluon)
         else:
             _run_apart(problem, tiles, (output, lse))
 
     candidates = tiles_of(problem, together=together)
+    if together and gluon is not None:
+        candidates = [gluon.tiles, *candidates]
     tuned(name, candidates, run, device, _MEASURED_FLOPS if bytes_read >= _WORTH_BYTES else 0)
     return output, lse
 
@@ -126,7 +145,7 @@ def _run_apart(problem: PagedProblem, tiles: PageTiles, into: tuple[Tensor, Tens
     else:
         count = tokens * problem.group // tiles.rows + problem.requests
     units = count * problem.kv_heads
-    splits = splits_for(units, -(-places * problem.page_size // tiles.keys), processors_of(device) * _RESIDENT)
+    splits = splits_for(units, -(-places * problem.page_size // tiles.keys), processors_of(device))
     apart = splits > 1
     sums = torch.empty(units * splits * tiles.rows * problem.width if apart else 0, device=device)
     statistics = sums.new_empty(units * splits * tiles.rows * 2 if apart else 0)
@@ -142,33 +161,47 @@ def _run_apart(problem: PagedProblem, tiles: PageTiles, into: tuple[Tensor, Tens
     assert heads == problem.kv_heads * problem.group
 
 
-def _run_together(problem: PagedProblem, plan: PagedPlan, tiles: PageTiles, into: tuple[Tensor, Tensor]) -> None:
+def _run_together(
+    problem: PagedProblem, plan: PagedPlan, tiles: PageTiles, into: tuple[Tensor, Tensor], gluon: GluonRuns | None
+) -> None:
     """Runs of pages for all requests that share them, what each has for itself, and both merged."""
     rows = problem.group * max(1, problem.new)
-    small = replace(
-        tiles, rows=max(16, min(tiles.rows, 1 << (rows - 1).bit_length()), 1 << (problem.group - 1).bit_length()),
-        warps=4,
+    small = PageTiles(
+        rows=max(16, min(tiles.rows, 1 << (rows - 1).bit_length()), 1 << (problem.group - 1).bit_length()),
+        keys=min(64, tiles.keys), warps=4, stages=5 if tiles.gluon else tiles.stages,
     )  # fmt: skip
     items = _items(problem, plan, tiles, small)
-    heads, table = problem.query.shape[1], problem.placement.table
+    heads = problem.query.shape[1]
     sums = torch.empty((items.slots, heads, problem.width), device=problem.query.device)
     statistics = sums.new_empty((items.slots, heads, 2))
-    for first, count, each, hides in ((0, items.runs, tiles, False), (items.runs, items.own, small, True)):
-        if not count:
-            continue
-        constants = _constants(problem, each)
-        launch_noted(
-            page_runs_kernel, count * problem.kv_heads, (
-                problem.query, *_pools(problem), sums, statistics, table, items.items[first:], items.tokens,
-                items.positions, *(problem.scales or (None, None)), *_strides(problem), table.stride(0),
-                problem.kv_heads, problem.key.shape[0], table.shape[1], *_score_numbers(problem),
-            ), {**constants, "HIDES": hides and constants["HIDES"]},
-        )  # fmt: skip
+    if items.runs and tiles.gluon:
+        assert gluon is not None
+        gluon.launch(problem, items, tiles, (sums, statistics))
+    elif items.runs:
+        constants = {**_constants(problem, tiles), "HIDES": False}
+        _launch_items(problem, items, slice(0, items.runs), constants, sums, statistics)
+    if items.own:
+        _launch_items(problem, items, slice(items.runs, None), _constants(problem, small), sums, statistics)
     blocks = -(-heads // _MERGED_HEADS)
     launch_noted(
         merge_pages_kernel, problem.query.shape[0] * blocks,
         (*into, sums, statistics, items.token_slots, items.slot_starts, _sinks(problem), *into[0].stride()[:2], heads),
-        {"HEADS": _MERGED_HEADS, "WIDTH": problem.width, "W_PADDED": _padded(problem.width), "LOG2_E": LOG2_E},
+        {"HEADS": _MERGED_HEADS, "AT_ONCE": _MERGED_SLOTS, "WIDTH": problem.width, "W_PADDED": _padded(problem.width),
+         "LOG2_E": LOG2_E, **_overlaps(problem)},
+    )  # fmt: skip
+
+
+def _launch_items(
+    problem: PagedProblem, items: Items, which: slice, constants: dict[str, Any], sums: Tensor, statistics: Tensor
+) -> None:
+    """Some of the items, by the portable kernel."""
+    some, table = items.items[which], problem.placement.table
+    launch_noted(
+        page_runs_kernel, len(some) * problem.kv_heads, (
+            problem.query, *_pools(problem), sums, statistics, table, some, items.tokens,
+            items.positions, *(problem.scales or (None, None)), *_strides(problem), table.stride(0),
+            problem.kv_heads, problem.key.shape[0], table.shape[1], *_score_numbers(problem),
+        ), constants,
     )  # fmt: skip
 
 
@@ -275,5 +308,10 @@ def _constants(problem: PagedProblem, tiles: PageTiles) -> dict[str, Any]:
         "HIDES": problem.left < FAR or problem.right < FAR,
         "CAPS": problem.softcap > 0.0, "FLOATS": problem.key.dtype == torch.float8_e4m3fn, "PRECISION": "ieee",
         "PTX": _converts_by_ptx(problem),
-        "num_warps": tiles.warps, "num_stages": tiles.stages,
+        "num_warps": tiles.warps, "num_stages": tiles.stages, **_overlaps(problem),
     }  # fmt: skip
+
+
+def _overlaps(problem: PagedProblem) -> dict[str, bool]:
+    """Whether a launch may begin beside the end of the one before it, which kernels then wait for."""
+    return {"OVERLAPS": True, "launch_pdl": True} if is_hopper(problem.query.device) else {"OVERLAPS": False}

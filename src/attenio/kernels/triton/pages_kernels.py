@@ -17,8 +17,10 @@ from collections import namedtuple
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from attenio.kernels.triton.bits import halves, halves_of_pairs
+from attenio.kernels.triton.page_results import joined, write_rows
 
 # Queries, pages of keys and values (of 8 bits in pairs), table and scales, with strides; pages and places there are.
 Pool = namedtuple(
@@ -156,25 +158,6 @@ def _fold_pages(  # noqa: C901 - branches on constants
 
 
 @triton.jit
-def _write(
-    O, Lse, Sinks, o_t, o_h, heads_count, sums, largest, total, tokens, heads, inside, sizes, LOG2_E: tl.constexpr
-):
-    """O / l and the natural log-sum-exp of rows, their sinks among the weights; zeros for rows that see nothing."""
-    if Sinks is not None:
-        sink = tl.load(Sinks + heads, mask=inside, other=0.0) * LOG2_E
-        higher = tl.maximum(largest, sink)
-        anchor = tl.where(higher == float("-inf"), 0.0, higher)
-        fading = tl.exp2(largest - anchor)
-        sums, total, largest = sums * fading[:, None], total * fading + tl.exp2(sink - anchor), higher
-    columns = tl.arange(0, sizes.W_PADDED)
-    quotient = sums / tl.where(total == 0.0, 1.0, total)[:, None]
-    at = O + tokens[:, None].to(tl.int64) * o_t + heads[:, None].to(tl.int64) * o_h + columns[None, :]
-    tl.store(at, quotient.to(O.dtype.element_ty), mask=inside[:, None] & (columns < sizes.WIDTH)[None, :])
-    lse = tl.where(total == 0.0, float("-inf"), largest / LOG2_E + tl.log(tl.where(total == 0.0, 1.0, total)))
-    tl.store(Lse + tokens * heads_count + heads, lse, mask=inside)
-
-
-@triton.jit
 def _request_of(tile, Starts, requests, ROW_TILE: tl.constexpr, PACK: tl.constexpr):
     """The request whose rows have a tile: that of request i begins at starts[i] PACK / ROW_TILE + i."""
     low, high = requests * 0, requests
@@ -200,9 +183,12 @@ def paged_kernel(
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PAGE: tl.constexpr, PACK: tl.constexpr, JOINS: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, CAPS: tl.constexpr, FLOATS: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
-    PTX: tl.constexpr,
+    PTX: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """Programs of the KV heads of one tile follow each other: their keys lie side by side in a page."""
+    if OVERLAPS:  # what an earlier launch wrote is read from here on
+        gdc_wait()
+        gdc_launch_dependents()
     kv_head, place = tl.program_id(0) % kv_heads, tl.program_id(0) // kv_heads
     split, tile = place % splits, place // splits
     if Starts is None:
@@ -245,7 +231,9 @@ def paged_kernel(
     total = tl.where(given == length, total, float("nan"))
     heads_count = kv_heads * PACK
     if not JOINS:
-        _write(O, Lse, Sinks, o_t, o_h, heads_count, sums, largest, total, tokens, heads, inside, sizes, LOG2_E)
+        write_rows(
+            O, Lse, Sinks, o_t, o_h, heads_count, sums, largest, total, tokens, heads, inside, WIDTH, W_PADDED, LOG2_E
+        )  # fmt: skip
     else:
         columns = tl.arange(0, W_PADDED)
         unit = (tile * kv_heads + kv_head).to(tl.int64)
@@ -253,8 +241,8 @@ def paged_kernel(
         Statistics += unit * splits * 2 * ROW_TILE
         Sums += unit * splits * ROW_TILE * WIDTH
         wanted = inside[:, None] & (columns < WIDTH)[None, :]
-        tl.store(Statistics + 2 * split * ROW_TILE + local, largest, mask=inside)
-        tl.store(Statistics + (2 * split + 1) * ROW_TILE + local, total, mask=inside)
+        tl.store(Statistics + 2 * (split * ROW_TILE + local), largest, mask=inside)
+        tl.store(Statistics + 2 * (split * ROW_TILE + local) + 1, total, mask=inside)
         tl.store(Sums + (split * ROW_TILE + local)[:, None] * WIDTH + columns[None, :], sums, mask=wanted)
         tl.debug_barrier()
         if tl.atomic_add(Arrived + unit, 1, sem="acq_rel") == splits - 1:
@@ -262,21 +250,13 @@ def paged_kernel(
             largest = tl.full([ROW_TILE], float("-inf"), tl.float32)
             sums = tl.zeros([ROW_TILE, W_PADDED], tl.float32)
             total = tl.zeros([ROW_TILE], tl.float32)
-            for each in range(splits):
-                at = Statistics + 2 * each * ROW_TILE + local
-                theirs = tl.load(at, mask=inside, other=float("-inf"), cache_modifier=".cg")
-                larger = tl.maximum(largest, theirs)
-                anchor = tl.where(larger == float("-inf"), 0.0, larger)
-                mine, other = tl.exp2(largest - anchor), tl.exp2(theirs - anchor)
-                weights = tl.load(at + ROW_TILE, mask=inside, other=0.0, cache_modifier=".cg")
-                part = tl.load(
-                    Sums + (each * ROW_TILE + local)[:, None] * WIDTH + columns[None, :], mask=wanted, other=0.0,
-                    cache_modifier=".cg",
-                )  # fmt: skip
-                total = total * mine + weights * other
-                sums = sums * mine[:, None] + part * other[:, None]
-                largest = larger
-            _write(O, Lse, Sinks, o_t, o_h, heads_count, sums, largest, total, tokens, heads, inside, sizes, LOG2_E)
+            for each in range(splits):  # one at a time: several were slower, for their registers
+                written, there = each * ROW_TILE + local[None, :], inside[None, :]
+                sums, largest, total = joined(sums, largest, total, Sums, Statistics, written, there, WIDTH, W_PADDED)
+            write_rows(
+                O, Lse, Sinks, o_t, o_h, heads_count, sums, largest, total, tokens, heads, inside,
+                WIDTH, W_PADDED, LOG2_E,
+            )  # fmt: skip
 
 
 @triton.jit
@@ -286,8 +266,12 @@ def page_runs_kernel(
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PAGE: tl.constexpr, PACK: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     HIDES: tl.constexpr, CAPS: tl.constexpr, FLOATS: tl.constexpr, PRECISION: tl.constexpr, PTX: tl.constexpr,
+    OVERLAPS: tl.constexpr,
 ):  # fmt: skip
     """Partial results of items (first of their tokens, how many, request, first key, stop key, first result)."""
+    if OVERLAPS:
+        gdc_wait()
+        gdc_launch_dependents()
     kv_head, item = tl.program_id(0) % kv_heads, tl.program_id(0) // kv_heads
     Items += item * 6
     first_token, count, request = tl.load(Items), tl.load(Items + 1), tl.load(Items + 2)
@@ -312,32 +296,3 @@ def page_runs_kernel(
     tl.store(Statistics + 2 * at, largest, mask=inside)
     tl.store(Statistics + 2 * at + 1, total, mask=inside)
     tl.store(Sums + at[:, None] * WIDTH + columns[None, :], sums, mask=inside[:, None] & (columns < WIDTH)[None, :])
-
-
-@triton.jit
-def merge_pages_kernel(
-    O, Lse, Sums, Statistics, Slots, SlotStarts, Sinks, o_t, o_h, heads_count,
-    HEADS: tl.constexpr, WIDTH: tl.constexpr, W_PADDED: tl.constexpr, LOG2_E: tl.constexpr,
-):  # fmt: skip
-    """Results of a token from the slots that its items wrote, some heads at a time."""
-    blocks = tl.cdiv(heads_count, HEADS)
-    token, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
-    heads = block * HEADS + tl.arange(0, HEADS)
-    inside, columns = heads < heads_count, tl.arange(0, W_PADDED)
-    wanted = inside[:, None] & (columns < WIDTH)[None, :]
-    largest = tl.full([HEADS], float("-inf"), tl.float32)
-    total = tl.zeros([HEADS], tl.float32)
-    sums = tl.zeros([HEADS, W_PADDED], tl.float32)
-    for k in range(tl.load(SlotStarts + token), tl.load(SlotStarts + token + 1)):
-        at = tl.load(Slots + k).to(tl.int64) * heads_count + heads
-        theirs = tl.load(Statistics + 2 * at, mask=inside, other=float("-inf"))
-        larger = tl.maximum(largest, theirs)
-        anchor = tl.where(larger == float("-inf"), 0.0, larger)
-        mine, other = tl.exp2(largest - anchor), tl.exp2(theirs - anchor)
-        total = total * mine + tl.load(Statistics + 2 * at + 1, mask=inside, other=0.0) * other
-        part = tl.load(Sums + at[:, None] * WIDTH + columns[None, :], mask=wanted, other=0.0)
-        sums = sums * mine[:, None] + part * other[:, None]
-        largest = larger
-    sizes: tl.constexpr = Sizes(1, 1, WIDTH, WIDTH, W_PADDED, W_PADDED, False, "ieee", False)
-    tokens = tl.full([HEADS], 0, tl.int32) + token
-    _write(O, Lse, Sinks, o_t, o_h, heads_count, sums, largest, total, tokens, heads, inside, sizes, LOG2_E)
