@@ -46,6 +46,11 @@ def overwritten_barriers(ptx):
     stored = re.findall(r"st\.shared(?:\.v(\d))?\.b(\d+) \t\[global_smem\+(\d+)\]", ptx)
     taken = [range(int(first), int(first) + int(count or 1) * int(bits) // 8) for count, bits, first in stored]
     return sum(any(barrier < span.stop and span.start < barrier + 8 for span in taken) for barrier in barriers)
+
+def exponentials_beside_products(text):
+    # Of every wait that leaves products under way: exponentials until the next wait.
+    waits = re.split(r"WARPGROUP\.DEPBAR\.LE gsb0, (0x\d+)", text)
+    return [after.count("MUFU.EX2") for left, after in zip(waits[1::2], waits[2::2]) if left != "0x0"]
 """
 _AFTER = """
 tools = pathlib.Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
@@ -58,6 +63,7 @@ for variant in argument:
     counts = {name: text.count(name) for name in NAMES}
     ptx = binary.asm["ptx"]
     counts["overwritten barriers"] = overwritten_barriers(ptx)
+    counts["exponentials beside products"] = exponentials_beside_products(text)
     print(json.dumps({**counts, "sm_90a": "sm_90a" in ptx, "shared": binary.metadata.shared}))
 """
 

@@ -26,18 +26,20 @@ def problem_of(shape, dtype=torch.bfloat16, **options):
     return KernelProblem.of_heads(q, k, v, visible, d**-0.5)
 
 
-def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True):
-    return HopperTiles(consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=ping_pong)
+def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True, **more):
+    return HopperTiles(
+        consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=ping_pong, **more
+    )
 
 
 def run(problem, tiles, programs=3):
     """The host's launch, on an interpreter in place of a GPU with so many SMs."""
-    names = ("producer", "capping", "online_softmax", "attenio")
-    producer, capping, softmax, narrow = (f"attenio.kernels.hopper.{name}" for name in names)
+    names = ("producer", "capping", "online_softmax", "key_step", "attenio")
+    *needed, narrow = (f"attenio.kernels.hopper.{name}" for name in names)
     kernels = {
-        "attenio_kernel": interpreted(narrow, needing=(producer, capping, softmax)).attenio_kernel,
+        "attenio_kernel": interpreted(narrow, needing=needed).attenio_kernel,
         "attenio_256_rows_kernel": interpreted(
-            "attenio.kernels.hopper.attenio_256_rows", needing=(producer, capping, softmax, narrow)
+            "attenio.kernels.hopper.attenio_256_rows", needing=(*needed, narrow)
         ).attenio_256_rows_kernel,
     }
 
@@ -75,6 +77,10 @@ CASES = {
     "8 and 136, computed in 16 and 144": ({"shape": (1, 2, 1, 130, 70, 8, 136), "window": 50}, tiles_of(2)),
     "192 and 128, output where Q was": ({"shape": (1, 1, 2, 70, 150, 192, 128)}, tiles_of(2, staged=False)),
     "twice the rows": ({"shape": (1, 2, 2, 300, 192, 64, 64)}, WIDE_TILES),
+    "weights through shared memory": (
+        {"shape": (2, 1, 2, 260, 260, 96, 96), "is_causal": True},
+        tiles_of(3, 128, shared=True),
+    ),
     "256": ({"shape": (1, 1, 1, 200, 200, 256, 256), "is_causal": True}, tiles_of(2, staged=False, ping_pong=False)),
 }
 

@@ -18,7 +18,8 @@ def built(d, width, which, dtype, masked, below, ranges, pace):
     widths = {"q": (d_a, d_b), "k": (d_a, d_b), "v": (v_a, v_b), "o": (v_a, v_b)}
     fixed = dict(CONSUMERS=tiles.consumers, KEY_TILE=tiles.key_tile, STAGES=tiles.stages, D_A=d_a, D_B=d_b, V_A=v_a,
                  V_B=v_b, MASKED=masked, BELOW=below, RANGES=ranges, PINGPONG=tiles.ping_pong, STAGED=tiles.staged,
-                 HELD=tiles.held, PACE=pace, LAG=4, REGISTERS=tiles.registers, SINKS=d == 128, CAPPED=d == 256)
+                 HELD=tiles.held, PACE=pace, LAG=4, REGISTERS=tiles.registers, SINKS=d == 128, CAPPED=d == 256,
+                 SHARES_P=tiles.shared)
     signature, constants = {}, {}
     for index, name in enumerate(kernel.arg_names):
         if name in fixed:
@@ -47,15 +48,26 @@ def compiled():
 
 @pytest.mark.parametrize("index", range(len(VARIANTS)), ids=[f"{v[0]}-{v[1]}" for v in VARIANTS])
 def test_a_variant_spills_nothing_and_multiplies_on_tensor_cores(compiled, index):
-    found, (d, width, which, *_) = compiled[index], VARIANTS[index]
+    found, (d, width, which, _, masked, *_) = compiled[index], VARIANTS[index]
     tiles = hopper_tiles(d, width)[which]
     assert found["sm_90a"] and found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
     assert found["LDL"] == found["STL"] == found["CALL.REL"] == 0
-    # Scores twice (before the loop and in it), outputs twice (in it and after it), 16 deep each, for every consumer.
+    # Scores twice (before the loop and in it), outputs twice (in it and after it), 16 deep each, for every consumer;
+    # once more where masked tiles have a loop of their own.
     scores = sum(part // 16 for part in side_by_side(d))
     outputs = sum(tiles.key_tile // 16 for part in side_by_side(width) if part)
-    assert found["HGMMA"] == 2 * tiles.consumers * (scores + outputs)
+    assert found["HGMMA"] == (3 if masked else 2) * tiles.consumers * (scores + outputs)
     assert found["UTMALDG"] > 0 and found["UTMASTG"] > 0
+
+
+@pytest.mark.parametrize("index", range(len(VARIANTS)), ids=[f"{v[0]}-{v[1]}" for v in VARIANTS])
+def test_exponentials_of_wide_heads_run_beside_the_product_with_v(compiled, index):
+    d, width, which, _, masked, *_ = VARIANTS[index]
+    tiles = hopper_tiles(d, width)[which]
+    # A thread has so many scores of a key tile, and rescales two rows.
+    each = tiles.key_tile // 2 + 2 if d + width > 256 else 0
+    loops = tiles.consumers * (2 if masked else 1)
+    assert compiled[index]["exponentials beside products"] == [each] * loops
 
 
 def test_instructions_are_recorded_for_one_text_of_the_kernels_only(monkeypatch):

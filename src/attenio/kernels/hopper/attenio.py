@@ -22,12 +22,19 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
     mbarrier,
     tma,
-    warpgroup_mma,
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.hopper.capping import tanh
-from attenio.kernels.hopper.online_softmax import rescaled, row_sums, softmax_step, thread_sums
+from attenio.kernels.hopper.key_step import (
+    Edges,
+    add_outputs,
+    issue_scores,
+    key_step,
+    rounded,
+    wait_outputs,
+    weights_of,
+)
+from attenio.kernels.hopper.online_softmax import row_sums, thread_sums
 from attenio.kernels.hopper.producer import (
     ENTRY,
     ROWS,
@@ -45,8 +52,6 @@ from attenio.kernels.hopper.producer import (
 
 # TMA descriptors of O, and where the largest score and the sum of weights of every row go.
 Output = namedtuple("Output", "o_a o_b Largest Total Sinks")
-# Keys that each row sees, from first to stop, and the key tiles that all rows see whole.
-Edges = namedtuple("Edges", "first stop whole_start whole_stop")
 
 
 @gluon.jit
@@ -68,14 +73,14 @@ def skip_tiles(
 
 
 @gluon.jit
-def issue_scores(q_a, q_b, k_a, k_b, zeros, shape):
-    """Issue S = Q K^T."""
-    k = k_a.reshape([shape.KEY_TILE, shape.D_A]).permute((1, 0))
-    scores = warpgroup_mma(q_a, k, zeros, use_acc=False, is_async=True)
-    if shape.D_B > 0:
-        k = k_b.reshape([shape.KEY_TILE, shape.D_B]).permute((1, 0))
-        scores = warpgroup_mma(q_b, k, scores, is_async=True)
-    return scores
+def masked_steps(start, stop, edges, backwards):
+    """How many key tiles after the first are masked before those that all rows see whole, and after these."""
+    whole_start = gl.minimum(gl.maximum(edges.whole_start, start), stop)
+    whole_stop = gl.minimum(gl.maximum(edges.whole_stop, whole_start), stop)
+    low, high, steps = whole_start - start, stop - whole_stop, stop - start - 1
+    first = gl.minimum(gl.maximum(gl.where(backwards != 0, high, low) - 1, 0), steps)
+    last = gl.minimum(gl.where(backwards != 0, low, high), steps - first)
+    return first, last
 
 
 @gluon.jit
@@ -117,24 +122,19 @@ def consumer(
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEY_TILE, 16])
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_A, 16])
     B_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V_B if V_B > 0 else V_A, 16])
-    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
-    P_B_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, B_LAYOUT, 2)
     R_LAYOUT: gl.constexpr = gl.SliceLayout(1, S_LAYOUT)
-    C_LAYOUT: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
-    PRODUCTS: gl.constexpr = 2 if V_B > 0 else 1
-    LAZY: gl.constexpr = V_A + V_B >= KEY_TILE
-    FAST_TANH: gl.constexpr = element == gl.bfloat16
     program = gl.program_id(0)
     begin, end = gl.load(work.Starts + program), gl.load(work.Starts + program + 1)
     batch_head, code = gl.load(work.Entries + ENTRY * begin), gl.load(work.Entries + ENTRY * begin + 1)
     zeros = gl.zeros([ROWS, KEY_TILE], gl.float32, S_LAYOUT)
     stage, phase, token, turn = 0, 0, 0, 0
+    p_s = tiles.p.index(ME)
     for index in range(begin, end):
         batch, tile_row, backwards = batch_head // work.heads, (code // 2) * (shape.CONSUMERS * ROWS), code % 2
         head, row, out_row = batch_head % work.heads, tile_row + ME * ROWS, batch_head * work.queries
         entry = work.Entries + ENTRY * index
         batch_head, code = gl.load(entry + ENTRY), gl.load(entry + ENTRY + 1)
-        start, stop, after = 0, work.keys // KEY_TILE, 0
+        start, stop, unseen = 0, work.keys // KEY_TILE, 0
         edges = Edges(0, 0, 0, 0)
         if shape.MASKED:
             limits = work.Bounds + batch * work.bounds_b
@@ -144,7 +144,7 @@ def consumer(
             edges = Edges(first, row_stop, whole_start, whole_stop)
             start, stop = gl.where(start < stop, start, low), gl.where(start < stop, stop, low + 1)
             before = gl.where(backwards != 0, high - stop, start - low)
-            after = high - low - (stop - start) - before
+            unseen = high - low - (stop - start) - before
             stage, phase, token = skip_tiles(
                 stage, phase, token, before, barriers, mine, theirs, shape.STAGES, PINGPONG
             )
@@ -171,62 +171,42 @@ def consumer(
         scores = issue_scores(q_a, q_b, tiles.k_a.index(stage), tiles.k_b.index(stage), zeros, shape)
         scores = warpgroup_mma_wait(0, deps=(scores,))
         mbarrier.arrive(barriers.k_free.index(stage), count=1)
-        if shape.CAPPED:
-            scores = tanh(scores * work.inner, FAST_TANH)
-        weights, largest, total, _ = softmax_step(
-            scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT, LAZY
+        weights, largest, total, _unused = weights_of(
+            scores, largest, total, edges, tile, work, shape, element, shape.MASKED
         )
-        narrow = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
-        for _ in range(1, stop - start):
-            tile += onward
-            ahead, ahead_phase = advanced(stage, phase, shape.STAGES)
-            mbarrier.wait(barriers.k_full.index(ahead), ahead_phase)
-            if PINGPONG:
-                mbarrier.wait(mine, token)
-                token ^= 1
-            coming = issue_scores(q_a, q_b, tiles.k_a.index(ahead), tiles.k_b.index(ahead), zeros, shape)
-            mbarrier.wait(barriers.v_full.index(stage), phase)
-            p = narrow
-            acc = warpgroup_mma(p, tiles.v_a.index(stage).reshape([KEY_TILE, V_A]), acc, is_async=True)
-            if V_B > 0:
-                p_b = gl.convert_layout(narrow, P_B_LAYOUT, assert_trivial=True)
-                acc_b = warpgroup_mma(p_b, tiles.v_b.index(stage).reshape([KEY_TILE, V_B]), acc_b, is_async=True)
-            if PINGPONG:
-                mbarrier.arrive(theirs, count=1)
-            scores = warpgroup_mma_wait(PRODUCTS, deps=(coming,))
-            mbarrier.arrive(barriers.k_free.index(ahead), count=1)
-            if shape.CAPPED:
-                scores = tanh(scores * work.inner, FAST_TANH)
-            weights, largest, total, rescale = softmax_step(
-                scores, largest, total, work.scale_log2, edges, tile, shape, C_LAYOUT, LAZY
-            )
-            # Converted before the wait, beside the product: what is waited for includes it, so that it stays there.
-            narrow = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
-            if V_B > 0:
-                acc, acc_b, p, p_b, narrow = warpgroup_mma_wait(0, deps=(acc, acc_b, p, p_b, narrow))
-                acc_b = rescaled(
-                    acc_b, gl.convert_layout(rescale, gl.SliceLayout(1, B_LAYOUT), assert_trivial=True), LAZY
-                )
-            else:
-                acc, p, narrow = warpgroup_mma_wait(0, deps=(acc, p, narrow))
-            mbarrier.arrive(barriers.v_free.index(stage), count=1)
-            acc = rescaled(acc, gl.convert_layout(rescale, gl.SliceLayout(1, O_LAYOUT), assert_trivial=True), LAZY)
-            stage, phase = ahead, ahead_phase
+        p = rounded(weights, p_s, element, shape)
+        steps = stop - start - 1
+        if shape.MASKED:
+            first_masked, last_masked = masked_steps(start, stop, edges, backwards)
+            for end in range(0, 2):  # masked tiles at the first end, those that all rows see whole, the other end
+                for _ in range(0, gl.where(end == 0, first_masked, last_masked)):
+                    tile += onward
+                    p, acc, acc_b, largest, total, stage, phase, token = key_step(
+                        p, acc, acc_b, largest, total, stage, phase, token, tile, q_a, q_b, zeros, edges, p_s, tiles,
+                        barriers, mine, theirs, work, shape, True, PINGPONG,
+                    )  # fmt: skip
+                for _ in range(0, gl.where(end == 0, steps - first_masked - last_masked, 0)):
+                    tile += onward
+                    p, acc, acc_b, largest, total, stage, phase, token = key_step(
+                        p, acc, acc_b, largest, total, stage, phase, token, tile, q_a, q_b, zeros, edges, p_s, tiles,
+                        barriers, mine, theirs, work, shape, False, PINGPONG,
+                    )  # fmt: skip
+        else:
+            for _ in range(0, steps):
+                p, acc, acc_b, largest, total, stage, phase, token = key_step(
+                    p, acc, acc_b, largest, total, stage, phase, token, tile, q_a, q_b, zeros, edges, p_s, tiles,
+                    barriers, mine, theirs, work, shape, False, PINGPONG,
+                )  # fmt: skip
         if STAGED:
             mbarrier.arrive(barriers.q_free.index(ME), count=1)
-        mbarrier.wait(barriers.v_full.index(stage), phase)
-        p = narrow
-        acc = warpgroup_mma(p, tiles.v_a.index(stage).reshape([KEY_TILE, V_A]), acc, is_async=True)
-        if V_B > 0:
-            p_b = gl.convert_layout(narrow, P_B_LAYOUT, assert_trivial=True)
-            acc_b = warpgroup_mma(p_b, tiles.v_b.index(stage).reshape([KEY_TILE, V_B]), acc_b, is_async=True)
-            acc, acc_b, p, p_b = warpgroup_mma_wait(0, deps=(acc, acc_b, p, p_b))
-        else:
-            acc, p = warpgroup_mma_wait(0, deps=(acc, p))
+        acc, acc_b, p_b = add_outputs(p, acc, acc_b, tiles, barriers.v_full, stage, phase, shape)
+        acc, acc_b = wait_outputs(acc, acc_b, p, p_b, shape)
         mbarrier.arrive(barriers.v_free.index(stage), count=1)
         stage, phase = advanced(stage, phase, shape.STAGES)
         if shape.MASKED:
-            stage, phase, token = skip_tiles(stage, phase, token, after, barriers, mine, theirs, shape.STAGES, PINGPONG)
+            stage, phase, token = skip_tiles(
+                stage, phase, token, unseen, barriers, mine, theirs, shape.STAGES, PINGPONG
+            )
 
         total = row_sums(total, R_LAYOUT)
         epilogue(
@@ -249,7 +229,7 @@ def attenio_kernel(
     MASKED: gl.constexpr, BELOW: gl.constexpr, RANGES: gl.constexpr,
     PINGPONG: gl.constexpr, STAGED: gl.constexpr, HELD: gl.constexpr,
     PACE: gl.constexpr, LAG: gl.constexpr, REGISTERS: gl.constexpr, SINKS: gl.constexpr,
-    CAPPED: gl.constexpr,
+    CAPPED: gl.constexpr, SHARES_P: gl.constexpr,
 ):  # fmt: skip
     q_sa = gl.allocate_shared_memory(q_a.dtype, [CONSUMERS, 1, 1, ROWS, D_A], q_a.layout)
     k_sa = gl.allocate_shared_memory(k_a.dtype, [STAGES, 1, 1, KEY_TILE, D_A], k_a.layout)
@@ -274,6 +254,11 @@ def attenio_kernel(
             o_sb = q_sb
     else:
         o_sb = o_sa
+    if SHARES_P:
+        P_LAYOUT: gl.constexpr = gl.NVMMASharedLayout.get_default_for([ROWS, KEY_TILE], q_a.dtype)
+        p_s = gl.allocate_shared_memory(q_a.dtype, [CONSUMERS, ROWS, KEY_TILE], P_LAYOUT)
+    else:
+        p_s = q_sa
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
     q_full = gl.allocate_shared_memory(gl.int64, [CONSUMERS, 1], BARRIER)
     q_free = gl.allocate_shared_memory(gl.int64, [CONSUMERS, 1], BARRIER)
@@ -294,12 +279,16 @@ def attenio_kernel(
     fence_async_shared()
     mbarrier.arrive(tokens.index(0), count=1)
     inputs, output = Inputs(q_a, q_b, k_a, k_b, v_a, v_b), Output(o_a, o_b, Largest, Total, Sinks)
-    tiles = Tiles(q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb)
+    tiles = Tiles(q_sa, q_sb, k_sa, k_sb, v_sa, v_sb, o_sa, o_sb, p_s)
     barriers = Barriers(q_full, q_free, k_full, k_free, v_full, v_free)
     work = Work(
         Starts, Entries, First, Stop, Bounds, range_b, bounds_b, heads, queries, keys, below, above, scale_log2, inner
     )
-    shape: gl.constexpr = Shape(CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, BELOW, RANGES, SINKS, CAPPED)
+    # Beside narrow heads, whose products are short, other consumers' products run anyway.
+    OVERLAPS: gl.constexpr = D_A + D_B + V_A + V_B > 256
+    shape: gl.constexpr = Shape(
+        CONSUMERS, KEY_TILE, STAGES, D_A, D_B, V_A, V_B, MASKED, BELOW, RANGES, SINKS, CAPPED, SHARES_P, OVERLAPS
+    )  # fmt: skip
     t_0 = tokens.index(0)
     if CONSUMERS == 1:
         gl.warp_specialize(

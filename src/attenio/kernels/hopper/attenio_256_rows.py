@@ -24,7 +24,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from attenio.kernels.hopper.attenio import Edges, Output, epilogue, issue_scores
+from attenio.kernels.hopper.attenio import Output, epilogue
+from attenio.kernels.hopper.key_step import Edges, issue_scores
 from attenio.kernels.hopper.online_softmax import row_sums, softmax_step, thread_sums
 from attenio.kernels.hopper.producer import ENTRY, ROWS, Barriers, Inputs, Shape, Tiles, Work, advanced, producer
 
@@ -70,7 +71,7 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
             k, v = tiles.k_a.index(stage), tiles.v_a.index(stage).reshape([KEY_TILE, V])
             scores_1 = issue_scores(q_1, q_1, k, k, zeros, shape)
             weights, m_0, l_0, rescale = softmax_step(
-                scores_0, m_0, l_0, work.scale_log2, everything, 0, shape, C_LAYOUT, False
+                scores_0, m_0, l_0, work.scale_log2, everything, 0, False, False, C_LAYOUT, False
             )
             acc_0 = acc_0 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
             p_0 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
@@ -79,7 +80,7 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
             scores_1 = warpgroup_mma_wait(1, deps=(scores_1,))
             mbarrier.arrive(barriers.k_free.index(stage), count=1)
             weights, m_1, l_1, rescale = softmax_step(
-                scores_1, m_1, l_1, work.scale_log2, everything, 0, shape, C_LAYOUT, False
+                scores_1, m_1, l_1, work.scale_log2, everything, 0, False, False, C_LAYOUT, False
             )
             acc_1 = acc_1 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
             p_1 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
@@ -94,7 +95,7 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
         k, v = tiles.k_a.index(stage), tiles.v_a.index(stage).reshape([KEY_TILE, V])
         scores_1 = issue_scores(q_1, q_1, k, k, zeros, shape)
         weights, m_0, l_0, rescale = softmax_step(
-            scores_0, m_0, l_0, work.scale_log2, everything, 0, shape, C_LAYOUT, False
+            scores_0, m_0, l_0, work.scale_log2, everything, 0, False, False, C_LAYOUT, False
         )
         acc_0 = acc_0 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
         p_0 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
@@ -103,7 +104,7 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
         scores_1 = warpgroup_mma_wait(1, deps=(scores_1,))
         mbarrier.arrive(barriers.k_free.index(stage), count=1)
         weights, m_1, l_1, rescale = softmax_step(
-            scores_1, m_1, l_1, work.scale_log2, everything, 0, shape, C_LAYOUT, False
+            scores_1, m_1, l_1, work.scale_log2, everything, 0, False, False, C_LAYOUT, False
         )
         acc_1 = acc_1 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
         p_1 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
@@ -154,10 +155,12 @@ def attenio_256_rows_kernel(
         mbarrier.init(v_free.index(s), count=CONSUMERS)
     fence_async_shared()
     inputs, output = Inputs(q_desc, None, k_desc, None, v_desc, None), Output(o_desc, o_desc, Largest, Total, Total)
-    tiles = Tiles(q_s, q_s, k_s, k_s, v_s, v_s, q_s, q_s)
+    tiles = Tiles(q_s, q_s, k_s, k_s, v_s, v_s, q_s, q_s, q_s)
     barriers = Barriers(q_full, q_free, k_full, k_free, v_full, v_free)
     work = Work(Starts, Entries, Starts, Starts, Starts, 0, 0, heads, queries, keys, 0, 0, scale_log2, 1.0)
-    shape: gl.constexpr = Shape(2 * CONSUMERS, KEY_TILE, STAGES, D, 0, V, 0, False, False, False, False, False)
+    shape: gl.constexpr = Shape(
+        2 * CONSUMERS, KEY_TILE, STAGES, D, 0, V, 0, False, False, False, False, False, False, False
+    )
     gl.warp_specialize(
         [
             (producer, (inputs, tiles, barriers, work, Progress, group, shape, PACE, LAG)),

@@ -223,7 +223,7 @@ def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan
     sinks = attended.total if problem.sinks is None else problem.sinks.detach().float()
     inner, scale = (scale / LOG2_E / problem.softcap, problem.softcap * LOG2_E) if problem.softcap else (1.0, scale)
     arguments = (*given, *seen, progress, sinks, *steps, *sizes, below, above, scale, inner)
-    constants = (*plan.constants, problem.sinks is not None, kind.capped)
+    constants = (*plan.constants, problem.sinks is not None, kind.capped, tiles.shared)
     return launch(attenio_kernel, plan.programs, described, arguments, constants, options)
 
 

@@ -36,13 +36,14 @@ _RESCALE = gl.constexpr(_multiply_unless_one(_COUNT))
 
 @gluon.jit
 def softmax_step(
-    scores, largest, total, scale_log2, edges, tile, shape, COLUMNS: gl.constexpr, LAZY: gl.constexpr
+    scores, largest, total, scale_log2, edges, tile, MASKED: gl.constexpr, BELOW: gl.constexpr,
+    COLUMNS: gl.constexpr, LAZY: gl.constexpr,
 ):  # fmt: skip
     """Weights of a key tile, the new anchor and sums of every row, and the factor that rescales O and the sums."""
-    if shape.MASKED:
+    if MASKED:
         WIDTH: gl.constexpr = scores.shape[1]
         columns = tile * WIDTH + gl.arange(0, WIDTH, COLUMNS)[None, :]
-        if shape.BELOW:
+        if BELOW:
             if (tile < edges.whole_start) | (tile >= edges.whole_stop):
                 shown = (columns >= edges.first[:, None]) & (columns < edges.stop[:, None])
                 scores = gl.where(shown, scores, float("-inf"))
@@ -55,7 +56,7 @@ def softmax_step(
     else:
         larger = gl.maximum(largest, top)
     anchor = larger
-    if shape.MASKED:  # a row that has seen nothing yet
+    if MASKED:  # a row that has seen nothing yet
         anchor = gl.where(larger == float("-inf"), 0.0, larger)
     weights = gl.exp2(scores * scale_log2 - anchor[:, None])
     rescale = gl.exp2(largest - anchor)
@@ -80,6 +81,26 @@ def thread_sums(weights):
     HEIGHT: gl.constexpr = weights.shape[0]
     WIDTH: gl.constexpr = weights.shape[1]
     return gl.sum(gl.reshape(weights, [HEIGHT, WIDTH // 8, 8]), 1)
+
+
+# Sums of a thread: two columns of two rows. No sum of weights has this pattern of bits, a NaN that nothing computes.
+_HELD_BACK = gl.constexpr("""// never runs
+{ .reg .pred p;
+setp.eq.b32 p, $4, 0x7fdead01;
+setp.eq.and.b32 p, $5, 0x7fdead01, p;
+setp.eq.and.b32 p, $6, 0x7fdead01, p;
+setp.eq.and.b32 p, $7, 0x7fdead01, p;
+@p nanosleep.u32 1; }""")
+
+
+@gluon.jit
+def held_back(sums):
+    """The sums of weights, before which no wait is scheduled that comes after.
+
+    ptxas moves a wait for products as far up as it may, above the exponentials that are to be computed beside them. An
+    instruction that depends on all weights, and that it does not move a wait across, keeps it in its place.
+    """
+    return gl.inline_asm_elementwise(_HELD_BACK, "=r,=r,=r,=r,0,1,2,3", [sums], dtype=gl.float32, is_pure=False, pack=4)
 
 
 @gluon.jit

@@ -172,7 +172,7 @@ def _consumer(panels, barriers, item, call, shape, ME: gl.constexpr):
     scores = warpgroup_mma_wait(0, deps=(scores,))
     mbarrier.arrive(barriers.k_free.index(stage), count=1)
     weights, largest, total, _ = softmax_step(
-        scores, largest, total, call.scale_log2, edges, 0, shape, C_LAYOUT, LAZY
+        scores, largest, total, call.scale_log2, edges, 0, shape.MASKED, shape.BELOW, C_LAYOUT, LAZY
     )  # fmt: skip
     narrow = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
     for tile in range(1, gl.cdiv(count, KEY_TILE)):
@@ -187,7 +187,7 @@ def _consumer(panels, barriers, item, call, shape, ME: gl.constexpr):
         scores = warpgroup_mma_wait(PRODUCTS, deps=(coming,))
         mbarrier.arrive(barriers.k_free.index(ahead), count=1)
         weights, largest, total, rescale = softmax_step(
-            scores, largest, total, call.scale_log2, edges, tile, shape, C_LAYOUT, LAZY
+            scores, largest, total, call.scale_log2, edges, tile, shape.MASKED, shape.BELOW, C_LAYOUT, LAZY
         )  # fmt: skip
         # Converted before the wait, beside the product: what is waited for includes it, so that it stays there.
         narrow = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)

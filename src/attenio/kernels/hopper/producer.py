@@ -27,7 +27,7 @@ MAX_POLLS = gl.constexpr(4096)
 # TMA descriptors of Q, K and V.
 Inputs = namedtuple("Inputs", "q_a q_b k_a k_b v_a v_b")
 # Shared memory: Q and O of every consumer, a ring of K and V; B is A where there is no second tile.
-Tiles = namedtuple("Tiles", "q_a q_b k_a k_b v_a v_b o_a o_b")
+Tiles = namedtuple("Tiles", "q_a q_b k_a k_b v_a v_b o_a o_b p")
 # Full when bytes have arrived, free when all consumers are done; of each consumer's Q, and of each stage.
 Barriers = namedtuple("Barriers", "q_full q_free k_full k_free v_full v_free")
 # Lists of row tiles, what their rows see (ranges or a band), lengths, the scale in units of log2 (or the cap, where
@@ -36,7 +36,10 @@ Work = namedtuple(
     "Work", "Starts Entries First Stop Bounds range_b bounds_b heads queries keys below above scale_log2 inner"
 )
 # Compile-time constants: warpgroups, tiles, widths, which masks there are, whether rows have a sink and scores a cap.
-Shape = namedtuple("Shape", "CONSUMERS KEY_TILE STAGES D_A D_B V_A V_B MASKED BELOW RANGES SINKS CAPPED")
+Shape = namedtuple(
+    "Shape",
+    "CONSUMERS KEY_TILE STAGES D_A D_B V_A V_B MASKED BELOW RANGES SINKS CAPPED SHARES_P OVERLAPS",
+)
 
 
 @gluon.jit

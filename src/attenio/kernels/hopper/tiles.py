@@ -5,6 +5,7 @@ and the output on its way out. Of what fits, the time of a key tile is the large
 shared memory they read from, the exponentials, and the bytes from L2, all for the rows of one SM.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -34,7 +35,8 @@ _MOST = 2
 @dataclass(frozen=True, kw_only=True)
 class HopperTiles:
     """``consumers`` warpgroups of 64 rows, or of 128 if ``wide``, share key tiles; ``staged`` output has shared memory
-    of its own, queries that are ``held`` stay in registers, and so many ``blocks`` share an SM."""
+    of its own, queries that are ``held`` stay in registers, and so many ``blocks`` share an SM; weights that are
+    ``shared`` go through shared memory."""
 
     consumers: int
     key_tile: int
@@ -44,6 +46,7 @@ class HopperTiles:
     held: bool = False
     wide: bool = False
     blocks: int = 1
+    shared: bool = False
 
     @property
     def row_tile(self) -> int:
@@ -95,7 +98,8 @@ def hopper_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
 
 def _rank(tiles: HopperTiles, d: int, width: int) -> tuple[float, ...]:
     # Three consumers hide each other's exponentials best when they take turns at the tensor cores.
-    return _cycles_per_row(tiles, d, width), -tiles.key_tile, tiles.ping_pong != (tiles.consumers == 3)
+    in_turns = tiles.ping_pong == (tiles.consumers == 3)
+    return _cycles_per_row(tiles, d, width), tiles.shared, -tiles.key_tile, not in_turns
 
 
 @lru_cache(maxsize=256)
@@ -106,24 +110,30 @@ def possible_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
     """
     possible = []
     for consumers, key_tile in product((3, 2, 1), (128, 64)):
-        for stages, staged in product((2, 3), (True, False)):
-            blocks = 2 if consumers == 1 else 1
-            plain = HopperTiles(
-                consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=False, blocks=blocks
-            )
-            if _fits(plain, d, width):
-                held = replace(plain, held=True)
-                ways = (held, plain) if consumers == 2 and _fits(held, d, width) else (plain,)
-                turns = (False,) if consumers == 1 else (False, True)
-                possible += [replace(way, ping_pong=turn) for turn in turns for way in ways]
-                break
+        plain = next((tiles for tiles in _forms(consumers, key_tile) if _fits(tiles, d, width)), None)
+        if plain is not None:
+            held = replace(plain, held=True)
+            ways = (held, plain) if consumers == 2 and _fits(held, d, width) else (plain,)
+            turns = (False,) if consumers == 1 else (False, True)
+            possible += [replace(way, ping_pong=turn) for turn in turns for way in ways]
     return tuple(possible)
+
+
+def _forms(consumers: int, key_tile: int) -> Iterator[HopperTiles]:
+    """Forms of these tiles, those first that take least besides products: weights in registers."""
+    for shared, stages, staged in product((False, True) if consumers == 3 else (False,), (2, 3), (True, False)):
+        yield HopperTiles(
+            consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=False,
+            blocks=2 if consumers == 1 else 1, shared=shared,
+        )  # fmt: skip
 
 
 def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
     others = _OTHER_WITH_QUERIES if tiles.held else _OTHER_REGISTERS
-    registers = (width + tiles.key_tile + (d if tiles.held else 0) // 2) // 2 + tiles.key_tile // 4 + others
-    words = tiles.row_tile * (d + (width if tiles.staged else 0)) + tiles.stages * tiles.key_tile * (d + width)
+    weights = 0 if tiles.shared else tiles.key_tile // 4
+    registers = (width + tiles.key_tile + (d if tiles.held else 0) // 2) // 2 + weights + others
+    words = tiles.row_tile * (d + (width if tiles.staged else 0) + (tiles.key_tile if tiles.shared else 0))
+    words += tiles.stages * tiles.key_tile * (d + width)
     # Unstaged output leaves from where Q was, tile by tile.
     placed = tiles.staged or all(b in (a, 0) for a, b in zip(side_by_side(d), side_by_side(width), strict=True))
     return placed and registers <= tiles.registers and 2 * words + _OTHER_SHARED_BYTES <= _SHARED_BYTES // tiles.blocks
@@ -133,7 +143,8 @@ def _cycles_per_row(tiles: HopperTiles, d: int, width: int) -> float:
     """Cycles of an SM for a row and a key: the largest of what runs side by side."""
     n = tiles.key_tile
     scores = max(2 * ROWS * n * d / _TENSOR_FLOPS, 2 * (ROWS + n) * d / _SHARED_RATE)  # Q is read from shared memory
-    outputs = max(2 * ROWS * n * width / _TENSOR_FLOPS, 2 * n * width / _SHARED_RATE)
+    weights = 2 * 2 * ROWS * n if tiles.shared else 0  # written and read
+    outputs = max(2 * ROWS * n * width / _TENSOR_FLOPS, (2 * n * width + weights) / _SHARED_RATE)
     level = machine_named("h200").levels
     l2_rate = (level[1].bandwidth_bytes_per_s or 0.0) / level[0].units / _CLOCK_HZ
     from_l2 = 2 * n * (d + width) / l2_rate / tiles.consumers

@@ -145,7 +145,8 @@ def _run_apart(problem: PagedProblem, tiles: PageTiles, into: tuple[Tensor, Tens
     else:
         count = tokens * problem.group // tiles.rows + problem.requests
     units = count * problem.kv_heads
-    splits = splits_for(units, -(-places * problem.page_size // tiles.keys), processors_of(device))
+    blocks = processors_of(device) * (_RESIDENT if problem.key.element_size() == 1 else 1)  # 8 bits take conversions
+    splits = splits_for(units, -(-places * problem.page_size // tiles.keys), blocks)
     apart = splits > 1
     sums = torch.empty(units * splits * tiles.rows * problem.width if apart else 0, device=device)
     statistics = sums.new_empty(units * splits * tiles.rows * 2 if apart else 0)
