@@ -46,8 +46,13 @@ PyTorch has cuDNN for them too, but its calls could not be captured in a graph.
 
 
 _FRONT = """
-Beside the front runner, FlashAttention-4 {version}, and cuDNN in one run: TFLOP/s of each, and the fastest peer's
+Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
+
+Forward rows are of two runs. Those of 5f5ef36 that remain are full and 64, 96 or 128 wide, where the kernel of
+638c98b has the same instructions, and 192/128 full from 4K on, for which the later run chose tiles that are not
+chosen any more. That run alone, with narrow full heads slowed by 7 percent more instructions since taken back, had
+1.002 in the mean of its 36 forward cases and 0.839 at least.
 
 | case | ours | FlashAttention-4 | cuDNN | ratio | our error | FlashAttention-4's |
 |---|---:|---:|---:|---:|---:|---:|

@@ -57,7 +57,7 @@ def test_decode_splits_keys_over_the_sms_of_a_gpu_and_prefill_does_not():
     step = explain(torch.empty(1, 32, 1, 128, **half), k, k, enable_gqa=True, machine="h200").plan
     assert step.dataflow.value == "split-keys" and step.tiles["keys_per_split"] < 8192
     prefill = explain(torch.empty(1, 8, 8192, 128, **half), k, k, machine="h200").plan
-    assert prefill.dataflow.value == "attenio" and dict(prefill.tiles) == {"query_tile": 192, "key_tile": 64}
+    assert prefill.dataflow.value == "attenio" and dict(prefill.tiles) == {"query_tile": 192, "key_tile": 128}
 
 
 def test_what_is_explained_is_the_kernel_that_runs_on_hopper():
