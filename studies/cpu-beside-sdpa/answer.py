@@ -32,7 +32,6 @@ are found by one key of a dictionary in `attention()` itself, and gradients are 
 log-sum-exp. A transform is asked for by a function of C instead of one of pybind11, which took 3 us where caches are
 cold. So the way there is 3 us without gradients and 6 us with them, and {goal} holds from some 100 us on without
 gradients and from 200 us on with them. Windows are faster than PyTorch's boolean mask, which it converts every time.
-Results of commit 9fc552d0db2d are those of before.
 
 **Measured** (`results.json`, made by `run.py`{quick} of commit {commit}):
 PyTorch {torch} on {threads} {machine} threads ({capability}),
