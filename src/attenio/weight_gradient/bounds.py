@@ -100,7 +100,7 @@ def meeting_epochs(workload: WeightGradient, fast_words: int) -> LowerBound:
     Proof: docs/guide/weight_gradient.md
 
     >>> meeting_epochs(WeightGradient(n=1024, d=64), 64).words / (1024**2 * 64 / 8)
-    3.18...
+    3.10...
     """
     scores, d, fast = float(workload.scores), float(workload.d), float(fast_words)
     words = best_over_epochs(
