@@ -61,7 +61,7 @@ RECIPES = (
 
 
 def annealed(recipe: Recipe) -> Patchwork:
-    """A table by its recipe; those of as many heads as devices begin with own pairs at home."""
+    """A table by its recipe, which ends by the clock: kept tables were refined further, and do not come out again."""
     with tempfile.TemporaryDirectory() as folder:
         program, found = Path(folder) / "patches", Path(folder) / "found.txt"
         subprocess.run(["cc", "-O3", "-march=native", "-o", program, HERE / "patches.c", "-lm"], check=True)

@@ -11,8 +11,9 @@ import numpy as np
 from attenio.cluster.counted.device import Values
 from attenio.cluster.counted.forward import added, normalised
 from attenio.cluster.counted.network import Network
-from attenio.cluster.counted.run import Arrays, ClusterRun, log_sum_exps, outputs
-from attenio.cluster.counted.strips import CountedRank, at, attend, differentiate, positions
+from attenio.cluster.counted.owners import CountedRank, RunOfOwners, positions
+from attenio.cluster.counted.run import Arrays, ClusterRun
+from attenio.cluster.counted.strips import at, attend, differentiate
 from attenio.cluster.patches.layout import Patchwork, holdings
 from attenio.cluster.patches.memory import longest_message
 from attenio.cluster.patches.messages import Messages
@@ -41,49 +42,13 @@ def execute_patches(
     return ClusterRun(network=network, peak_words=tuple(rank.memory.peak_words for rank in ranks), results=results)
 
 
-class _Run:
-    """All ranks of a run."""
+class _Run(RunOfOwners):
+    """All ranks of a patchwork."""
 
     def __init__(self, workload: Workload, patchwork: Patchwork, ranks: list[CountedRank], network: Network) -> None:
-        self.work, self.patchwork, self.ranks, self.network = workload, patchwork, ranks, network
-        self.homes = [positions(each) for each in patchwork.homes(workload.keys)]
+        super().__init__(workload, patchwork.homes(workload.keys), ranks, network)
+        self.patchwork = patchwork
         self.of_q, self.of_kv = workload.heads // patchwork.heads, workload.kv_heads // patchwork.heads
-
-    def all(self, inputs: Arrays) -> Arrays:
-        work, names = self.work, list[str]()
-        both = np.concatenate([inputs["K"], inputs["V"]], axis=-1)
-        for rank, own in zip(self.ranks, self.homes, strict=True):
-            rank.room("Q", (work.heads, len(own), work.d), rank.stack)[...] = inputs["Q"][:, :, own]
-            rank.room("KV", (work.kv_heads, len(own), work.key_words), rank.stack)[...] = both[:, :, own]
-            rank.room("O", (work.heads, len(own), work.value_dim), rank.stack)
-            if work.is_training:
-                rank.room("lse", (work.heads, len(own), 1), rank.stack, sums=True)
-        if work.direction is not Direction.BACKWARD:
-            self.forward()
-            names.append("O")
-        if work.direction is not Direction.FORWARD:
-            self.settle(inputs)
-            self.backward()
-            names += ["dQ", "dKV"]
-        results = {name: self.collected(name) for name in names}
-        if "dKV" in results:
-            both = results.pop("dKV")
-            results |= {"dK": both[..., : work.d], "dV": both[..., work.d :]}
-        return results
-
-    def settle(self, inputs: Arrays) -> None:
-        """dO, room for gradients, and of a backward pass alone what a forward pass would have left."""
-        work = self.work
-        for rank, own in zip(self.ranks, self.homes, strict=True):
-            rank.room("dO", (work.heads, len(own), work.value_dim), rank.stack)[...] = inputs["dO"][:, :, own]
-            rank.room("dQ", (work.heads, len(own), work.d), rank.stack)
-            rank.room("dKV", (work.kv_heads, len(own), work.key_words), rank.stack)
-            if not work.is_training:
-                rank.arrays["O"][...] = outputs(inputs, work)[:, :, own]
-                lse = rank.room("lse", (work.heads, len(own), 1), rank.stack, sums=True)
-                lse[..., 0] = log_sum_exps(inputs, work)[:, :, own]
-            products = rank.room("D", (work.heads, len(own), 1), rank.stack, sums=True)
-            products[..., 0] = (rank.arrays["dO"] * rank.arrays["O"]).sum(axis=-1)
 
     def messages(self, direction: Direction) -> Messages:
         sources = traffic(self.work.towards(direction), self.patchwork).sources
@@ -244,10 +209,3 @@ class _Run:
                         self.network.send(stage, (source, home), values, into, words_each=wide)
                         whole[:, self.heads_of(name, head), at(own, some)] += into
             rank.arrays[name][...] = whole
-
-    def collected(self, name: str) -> Values:
-        first = self.ranks[0].arrays[name]
-        whole = np.full((*first.shape[:2], self.work.keys, first.shape[3]), np.nan, dtype=np.float32)
-        for rank, own in zip(self.ranks, self.homes, strict=True):
-            whole[:, :, own] = rank.arrays[name]
-        return whole

@@ -5,14 +5,14 @@ backward  gather queries, dO, D, log-sum-exps and keys; dQ, dK and dV of the par
 """
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from attenio.cluster.counted.device import Values
 from attenio.cluster.counted.forward import added, normalised
 from attenio.cluster.counted.network import Network
-from attenio.cluster.counted.run import Arrays, ClusterRun, log_sum_exps, outputs
+from attenio.cluster.counted.owners import CountedRank, RunOfOwners, positions
+from attenio.cluster.counted.run import Arrays, ClusterRun
 from attenio.cluster.spans import Tokens
 from attenio.cluster.strips.layout import Strips
 from attenio.cluster.strips.messages import Messages
@@ -20,28 +20,6 @@ from attenio.cluster.strips.words import check_workload, traffic
 from attenio.cluster.words import Stage
 from attenio.memory import FastMemory
 from attenio.workload import Direction, Workload
-
-
-@dataclass(kw_only=True)
-class CountedRank:
-    """A rank with its memory; ``arrays`` are (batch, heads, tokens, width)."""
-
-    workload: Workload
-    memory: FastMemory
-    stack: ExitStack
-    heads: slice
-    kv_heads: slice
-    arrays: dict[str, Values] = field(default_factory=dict)
-
-    def room(self, name: str, shape: tuple[int, int, int], stack: ExitStack, *, sums: bool = False) -> Values:
-        """Room for an array of some heads, which the memory counts; ``sums`` have accumulators."""
-        heads, tokens, width = shape
-        count = self.workload.batch * heads * tokens
-        make = self.memory.scratch if sums else self.memory.buffer
-        buffer = stack.enter_context(make(name, count, width))
-        array: Values = buffer.over(slice(0, count), slice(0, width)).values
-        self.arrays[name] = array.reshape(self.workload.batch, heads, tokens, width)
-        return self.arrays[name]
 
 
 def execute_strips(
@@ -67,48 +45,12 @@ def execute_strips(
     return ClusterRun(network=network, peak_words=tuple(rank.memory.peak_words for rank in ranks), results=results)
 
 
-class _Run:
-    """All ranks of a run."""
+class _Run(RunOfOwners):
+    """All ranks of a run in strips."""
 
     def __init__(self, workload: Workload, strips: Strips, ranks: list[CountedRank], network: Network) -> None:
-        self.work, self.strips, self.ranks, self.network = workload, strips, ranks, network
-        self.homes = [positions(each) for each in strips.homes(workload.keys)]
-
-    def all(self, inputs: Arrays) -> Arrays:
-        work, names = self.work, list[str]()
-        both = np.concatenate([inputs["K"], inputs["V"]], axis=-1)
-        for rank, own in zip(self.ranks, self.homes, strict=True):
-            rank.room("Q", (work.heads, len(own), work.d), rank.stack)[...] = inputs["Q"][:, :, own]
-            rank.room("KV", (work.kv_heads, len(own), work.key_words), rank.stack)[...] = both[:, :, own]
-            rank.room("O", (work.heads, len(own), work.value_dim), rank.stack)
-            if work.is_training:
-                rank.room("lse", (work.heads, len(own), 1), rank.stack, sums=True)
-        if work.direction is not Direction.BACKWARD:
-            self.forward()
-            names.append("O")
-        if work.direction is not Direction.FORWARD:
-            self.settle(inputs)
-            self.backward()
-            names += ["dQ", "dKV"]
-        results = {name: self.collected(name) for name in names}
-        if "dKV" in results:
-            both = results.pop("dKV")
-            results |= {"dK": both[..., : work.d], "dV": both[..., work.d :]}
-        return results
-
-    def settle(self, inputs: Arrays) -> None:
-        """dO, room for gradients, and of a backward pass alone what a forward pass would have left."""
-        work = self.work
-        for rank, own in zip(self.ranks, self.homes, strict=True):
-            rank.room("dO", (work.heads, len(own), work.value_dim), rank.stack)[...] = inputs["dO"][:, :, own]
-            rank.room("dQ", (work.heads, len(own), work.d), rank.stack)
-            rank.room("dKV", (work.kv_heads, len(own), work.key_words), rank.stack)
-            if not work.is_training:
-                rank.arrays["O"][...] = outputs(inputs, work)[:, :, own]
-                lse = rank.room("lse", (work.heads, len(own), 1), rank.stack, sums=True)
-                lse[..., 0] = log_sum_exps(inputs, work)[:, :, own]
-            products = rank.room("D", (work.heads, len(own), 1), rank.stack, sums=True)
-            products[..., 0] = (rank.arrays["dO"] * rank.arrays["O"]).sum(axis=-1)
+        super().__init__(workload, strips.homes(workload.keys), ranks, network)
+        self.strips = strips
 
     def messages(self, direction: Direction) -> Messages:
         relays = traffic(self.work.towards(direction), self.strips).relays
@@ -230,18 +172,6 @@ class _Run:
                     self.network.send(stage, (source, home), values, into, words_each=wide)
                     whole[:, heads, at(own, some)] += into
             rank.arrays[name][...] = whole
-
-    def collected(self, name: str) -> Values:
-        first = self.ranks[0].arrays[name]
-        whole = np.full((*first.shape[:2], self.work.keys, first.shape[3]), np.nan, dtype=np.float32)
-        for rank, own in zip(self.ranks, self.homes, strict=True):
-            whole[:, :, own] = rank.arrays[name]
-        return whole
-
-
-def positions(tokens: Tokens) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
-    """Every position of a set."""
-    return np.concatenate([np.arange(*span, dtype=np.int64) for span in tokens.spans] or [np.zeros(0, dtype=np.int64)])
 
 
 def at(held: Tokens, some: Tokens) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
