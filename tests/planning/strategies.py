@@ -104,7 +104,13 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:
             choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}
-        if dataflow is Dataflow.KEPT_KEYS:
+        if names[0] in ("rolling_rows", "rolling_keys"):
+            if not problems.is_window:
+                continue
+            band = problems.only_band if names[0] == "rolling_rows" else problems.only_band.transposed
+            needed = min(band.left + band.right + 1, band.rows)  # so that keys are read a whole number of times
+            choices[names[0]] = tuple(dict.fromkeys(-(-needed // reads) for reads in range(1, needed + 1)))
+        elif dataflow is Dataflow.KEPT_KEYS:
             groups = (1,) if problems.values_in_keys else column_groups(problems.d, problems.value_dim)
             choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)
         for chosen in product(*(choices[name] for name in names)):

@@ -151,7 +151,7 @@ def _units(plan: Plan) -> int:
         case Dataflow.STANDARD:
             return 3 * rows
         case Dataflow.KEPT_KEYS:
-            return rows * -(-workload.value_dim // plan.tiles["value_columns"])
+            return rows * -(-workload.value_dim // plan.tiles.get("value_columns", workload.value_dim))
         case Dataflow.KEPT_ROWS:
             return workload.batch * workload.heads * workload.keys
         case Dataflow.FLASH_ATTENTION_1:

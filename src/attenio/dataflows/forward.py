@@ -28,6 +28,7 @@ from attenio.dataflows.problem import (
     stacked_problems,
 )
 from attenio.dataflows.rank_one_tiling import rank_one_tiling
+from attenio.dataflows.rolling_rows import rolling_rows
 from attenio.dataflows.run import Run, max_abs_error
 from attenio.dataflows.score_stationary import score_stationary
 from attenio.dataflows.split_keys import split_keys
@@ -120,7 +121,8 @@ def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:  # noqa: C9
         case Dataflow.STACKED_GROUPS:
             stacked_groups(problem, plan.tiles, fast)
         case Dataflow.KEPT_KEYS:
-            kept_keys(problem, plan.tiles, fast)
+            run = rolling_rows if "rolling_rows" in plan.tiles else kept_keys
+            run(problem, plan.tiles, fast)
         case Dataflow.KEPT_ROWS:
             kept_rows(problem, plan.tiles, fast)
         case _:

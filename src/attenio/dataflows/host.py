@@ -83,7 +83,8 @@ def _spilled_values(plan: Plan) -> int:
         case Dataflow.SCORE_STATIONARY:
             return longest * width
         case Dataflow.KEPT_KEYS:
-            return longest // max(1, min(tiles["query_tile"], longest)) * max(keys for _, keys in shapes)
+            tile = tiles.get("rolling_rows", 0) or tiles["query_tile"]
+            return longest // max(1, min(tile, longest)) * max(keys for _, keys in shapes)
         case Dataflow.KEPT_ROWS:
             return longest * (width + 2) + scores // max(1, tiles["key_tile"]) + _visits(shapes, tiles["key_tile"])
         case Dataflow.FLASH_ATTENTION_1:
@@ -118,8 +119,9 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
         case Dataflow.KEY_STATIONARY:
             return rows * (workload.d + 1) + _visits(shapes, tiles["key_tile"])
         case Dataflow.KEPT_ROW_GRADIENTS:
-            listed = scores // (workload.group * max(1, tiles["key_tile"]))  # who meets which tile
-            return rows * (workload.d + 1) + listed + _visits(shapes, tiles["key_tile"])
+            tile = tiles.get("rolling_keys", 0) or tiles["key_tile"]
+            listed = scores // (workload.group * max(1, tile))  # who meets which tile
+            return rows * (workload.d + 1) + listed + _visits(shapes, tile)
         case Dataflow.QUERY_STATIONARY:
             return keys * (workload.d + workload.value_dim)
         case Dataflow.TWO_PASS:

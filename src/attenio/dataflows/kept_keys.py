@@ -15,7 +15,7 @@ the window. Fast memory: a rows of Q, of O and of two statistics, slots for a ke
 the row whose turn it is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from itertools import groupby
 
@@ -24,6 +24,7 @@ import numpy as np
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.online_softmax import save_log_sum_exp
 from attenio.dataflows.problem import Problem
+from attenio.dataflows.rolling import Turn
 from attenio.dataflows.row_by_row import Rows, note
 from attenio.memory import Buffer, FastMemory
 from attenio.memory.indices import compact, cuts, size
@@ -52,7 +53,7 @@ def kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", slots, width) as V_buffer,
     ):
         for columns in cuts(problem.width, width):
-            keys = _Slots(problem, fast, (K_buffer, V_buffer), slots, columns)
+            keys = KeySlots(problem, fast, (K_buffer, V_buffer), slots, columns)
             visits = turns(needed, slots=slots, keeping=keeping_slots(pattern, slots))
             for places, visited in zip(cuts(pattern.rows, a), visits, strict=True):
                 outputs = O_buffer.over(places, columns)
@@ -69,7 +70,7 @@ def kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                 problem.advance(size(places))
 
 
-class _Slots:
+class KeySlots:
     """Keys and some columns of their values in slots."""
 
     def __init__(
@@ -83,7 +84,7 @@ class _Slots:
         self._tiles = [buffer.over(every, part) for buffer, part in zip(self._buffers, wide, strict=False)]
 
     @contextmanager
-    def keys_and_values(self, visits: list[Visit]) -> Iterator[tuple[Values, Values]]:
+    def keys_and_values(self, visits: Sequence[Visit | Turn]) -> Iterator[tuple[Values, Values]]:
         """The keys of some visits and their values: loaded into slots if they arrive, or passing through a slot."""
         first = visits[0]
         keys, slots = (np.array([getattr(each, name) for each in visits]) for name in ("key", "slot"))
@@ -104,7 +105,7 @@ class _Slots:
         return values[0], values[1] if len(values) > 1 else values[0][:, self._columns]
 
 
-def _attend(problem: Problem, fast: FastMemory, rows: Rows, keys: _Slots, visited: list[Visit]) -> None:
+def _attend(problem: Problem, fast: FastMemory, rows: Rows, keys: KeySlots, visited: list[Visit]) -> None:
     """All rows of a tile take in the keys of the visits.
 
     Keys that were kept, that pass, and that will stay are taken in together; one by one where every step is noted.

@@ -11,7 +11,7 @@ from attenio.machine import Boundary, Machine
 from attenio.names import checked_kind
 from attenio.planning.approximate.guarantees import certificate_at
 from attenio.planning.approximating import approximate_plan, best_approximate
-from attenio.planning.costs import checked_dataflow, computes, cost, cost_of, problems_of, tile_names
+from attenio.planning.costs import ROLLING_TILES, checked_dataflow, computes, cost, cost_of, problems_of, tile_names
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity, smallest_tiles
@@ -244,10 +244,10 @@ def _check_one_way(workload: Workload) -> None:
 def _smallest(workload: Workload, dataflow: Dataflow, granularity: Granularity) -> tuple[int, Tiles]:
     """The least fast memory that a dataflow works with, and the tiles that need no more."""
     problems = problems_of(workload, dataflow, granularity)
-    options = [smallest_tiles(problems, names) for names in tile_names(dataflow)]
+    options = [smallest_tiles(problems, names) for names in tile_names(dataflow) if ROLLING_TILES.isdisjoint(names)]
     if dataflow is Dataflow.KEPT_KEYS:  # whose groups of columns are not of any size
         constant = [dict(form.constant) for form in known_forms(dataflow, problems.sizes)]
-        options = [Tiles.of(**{**tiles, **sizes}) for tiles in options for sizes in constant]
+        options = [Tiles.of(**{**tiles, **sizes}) for tiles in options for sizes in constant if sizes]
     fits = (
         (cost(workload, dataflow, tiles).peak_words, tiles)
         for tiles in options

@@ -19,6 +19,7 @@ from attenio.dataflows.backward.problem import (
     saved_by_forward,
 )
 from attenio.dataflows.backward.query_stationary import query_stationary
+from attenio.dataflows.backward.rolling_keys import rolling_keys
 from attenio.dataflows.backward.spilled_gradients import spilled_gradients
 from attenio.dataflows.backward.standing_sinks import StandingSinks
 from attenio.dataflows.backward.tiled_products import tiled_products
@@ -109,7 +110,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
         case Dataflow.SPILLED_GRADIENTS:
             spilled_gradients(problem, plan.tiles, fast)
         case Dataflow.KEPT_ROW_GRADIENTS:
-            kept_row_gradients(problem, plan.tiles, fast)
+            run = rolling_keys if "rolling_keys" in plan.tiles else kept_row_gradients
+            run(problem, plan.tiles, fast)
         case _:
             assert_never(plan.dataflow)
 

@@ -16,7 +16,9 @@ Slots keep what the next tile needs too: under a window of W keys a slot for eac
 writes everything once. One score and its gradient are in hand at a time. Key tiles lie on the grid 0, key_tile, ...
 """
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +34,10 @@ from attenio.dataflows.backward.steps import (
 )
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
-from attenio.dataflows.key_tiles import KeyTile, KeyTiles, required_scores
+from attenio.dataflows.key_tiles import KeyTiles, required_scores
 from attenio.dataflows.online_softmax import ONE, make_scores
-from attenio.memory import Buffer, FastMemory, Tile
+from attenio.dataflows.rolling import Turn
+from attenio.memory import FastMemory, Tile
 from attenio.memory.indices import Indices, compact
 from attenio.planning.plan import Tiles
 
@@ -50,26 +53,19 @@ def kept_row_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory)
         fast.buffer("V", b, width) as V_buffer,
         fast.scratch("dK", b, depth) as dK_buffer,
         fast.scratch("dV", b, width) as dV_buffer,
-        fast.buffer("Q", group * slots, depth) as Q_buffer,
-        fast.buffer("dO", group * slots, width) as dO_buffer,
-        fast.scratch("dQ", group * slots, depth) as dQ_buffer,
-        fast.scratch("L", group * slots, 1) as L_buffer,
-        fast.scratch("D", group * slots, 1) as D_buffer,
-        fast.scratch("S", 1, 1),
-        fast.scratch("dP", 1, 1),
-        fast.buffer("O", 1, 1) as O_element,
+        RowSlots(problem, fast, slots) as rows,
     ):
-        every = slice(0, group * slots)
-        wide = [buffer.over(every, columns) for buffer, columns in (
-            (Q_buffer, problem.Q.columns), (dO_buffer, problem.V.columns), (dQ_buffer, problem.Q.columns)
-        )]  # fmt: skip
-        rows = _Slots(problem, fast, _Rows(*wide, *(each.over(every, ONE) for each in (L_buffer, D_buffer))), O_element)
         for j, visited in zip(key_tiles, (each for each in visits if each), strict=True):
             touched = compact(j.keys)
             dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
             with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
                 for visit in visited:
-                    rows.visit(visit, j, _Keys(K_j, V_j, dK_j, dV_j))
+                    position = np.array([visit.key])
+                    needing = required_scores(pattern, position, j.keys)[0]
+                    again, last = bool(j.visited(position)[0]), bool(j.last(position)[0])
+                    with rows.visiting(visit, again=again, last=last) as held:
+                        at, named = compact(np.flatnonzero(needing)), compact(j.keys[needing])
+                        rows.meet(held, Keys(K_j, V_j, dK_j, dV_j), at, named)
             fast.store(dK_j, problem.dK)
             fast.store(dV_j, problem.dV)
     store_zeros(fast, problem.dQ, np.tile(key_tiles.needing, group))
@@ -86,7 +82,7 @@ class _Rows(NamedTuple):
     D: Tile
 
 
-class _Keys(NamedTuple):
+class Keys(NamedTuple):
     """What fast memory has of some keys."""
 
     K: Tile
@@ -100,31 +96,44 @@ def _part(tile: Tile, at: Indices, rows: Indices) -> Tile:
     return Tile(tile.name, tile.values[at], rows, tile.columns, tile.words_each)
 
 
-class _Slots:
+class RowSlots:
     """Rows in slots; of those that have left before they were done, partial gradients and D are in slow memory."""
 
-    def __init__(self, problem: BackwardProblem, fast: FastMemory, slots: _Rows, O_element: Buffer) -> None:
-        self._problem, self._fast, self._slots, self._O = problem, fast, slots, O_element
-        count = problem.group * problem.pattern.rows
-        self._state = [
-            (problem.spilled("partial dQ", count, problem.depth), slots.dQ),
-            (problem.spilled("D", count, 1), slots.D),
-        ]
+    def __init__(self, problem: BackwardProblem, fast: FastMemory, slots: int) -> None:
+        self._problem, self._fast, self._count = problem, fast, problem.group * slots
+        self._room = ExitStack()
 
-    def visit(self, visit: Visit, j: KeyTile, keys: _Keys) -> None:
-        """The rows of a position meet the keys of a tile that it needs."""
+    def __enter__(self) -> Self:
+        problem, fast, count, enter = self._problem, self._fast, self._count, self._room.enter_context
+        every = slice(0, count)
+        Q = enter(fast.buffer("Q", count, problem.depth)).over(every, problem.Q.columns)
+        dO = enter(fast.buffer("dO", count, problem.width)).over(every, problem.V.columns)
+        dQ = enter(fast.scratch("dQ", count, problem.depth)).over(every, problem.Q.columns)
+        L, D = (enter(fast.scratch(name, count, 1)).over(every, ONE) for name in ("L", "D"))
+        self._slots = _Rows(Q, dO, dQ, L, D)
+        enter(fast.scratch("S", 1, 1))
+        enter(fast.scratch("dP", 1, 1))
+        self._O = enter(fast.buffer("O", 1, 1))
+        rows = problem.group * problem.pattern.rows
+        self._state = [(problem.spilled("partial dQ", rows, problem.depth), dQ), (problem.spilled("D", rows, 1), D)]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._room.close()
+
+    @contextmanager
+    def visiting(self, visit: Visit | Turn, *, again: bool, last: bool) -> Iterator[_Rows]:
+        """The rows of a position: ``again``, they have met keys before; ``last``, they will meet no others."""
         problem, group = self._problem, self._problem.group
         named = np.arange(group, dtype=np.int64) * problem.pattern.rows + visit.key
         places = np.arange(visit.slot * group, (visit.slot + 1) * group, dtype=np.intp)
         held = _Rows(*(_part(tile, slice(places[0], places[-1] + 1), compact(named)) for tile in self._slots))
-        position = np.array([visit.key])
         if visit.arrives:
-            self._arrive(held, (compact(named), places), again=bool(j.visited(position)[0]))
-        needing = required_scores(problem.pattern, position, j.keys)[0]
-        self._meet(held, keys, compact(np.flatnonzero(needing)), compact(j.keys[needing]))
+            self._arrive(held, (compact(named), places), again=again)
+        yield held
         if visit.stays:
             return
-        if j.last(position)[0]:
+        if last:
             self._fast.store(held.dQ, problem.dQ)
             return
         for target, tile in self._state:
@@ -142,7 +151,7 @@ class _Slots:
         held.dQ.values[:], held.D.values[:] = 0, 0
         stream_delta(self._fast, problem, held.D, held.dO, self._O, held.L)
 
-    def _meet(self, rows: _Rows, keys: _Keys, at: Indices, named: Indices) -> None:
+    def meet(self, rows: _Rows, keys: Keys, at: Indices, named: Indices) -> None:
         """Rows meet keys, those at these places."""
         fast, arithmetic = self._fast, self._problem.arithmetic
         K, V, dK, dV = (_part(tile, at, named) for tile in keys)

@@ -127,6 +127,23 @@ class Band:
             return rising
         return rising - sum_clipped(1, boundaries, query_tile, self.shift - self.left - self.keys + most, most)
 
+    @lazy
+    def is_window(self) -> Counts:
+        """Whether both ends move: the last row does not need the first key, nor the first row the last one."""
+        return (self.first_key(self.rows - 1) > 0) & (self.end_key(0 * self.rows) < self.keys)
+
+    def rolling_loads(self, rows_held: Counts, slots: Counts) -> Counts:
+        """Keys read where rows come and go one by one: a key once for every ``rows_held`` of the rows that need it.
+
+        All slots but one keep keys over the first gap between two of its reads, as many of every ``rows_held`` keys.
+        """
+        first = larger(0, -self.shift - self.right)
+        often = larger(smaller(self.rows - rows_held, self.keys - self.shift - self.right) - first, 0)
+        kept = smaller(smaller(slots, self.keys) - 1, rows_held)
+        saved = often // rows_held * kept + smaller(often % rows_held, kept)
+        read = self.transposed.tile_rows(1, rows_held)
+        return read - where(self.left + self.right >= rows_held, saved, 0)
+
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them."""
         return self.transposed.key_loads(key_tile)

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.key_slots import turns
+from attenio.dataflows.rolling import rolling_turns
 from attenio.errors import InvalidInput
+from attenio.masks.patterns import Band
 from attenio.pebbling.graphs.attention import PerRow, Runs, Softmax
 from attenio.planning.plan import Dataflow, Tiles, is_exact_forward, is_exact_gradient
 
@@ -104,6 +106,17 @@ def _kept_keys(tiles: Tiles, required: Required, keeping: int | None) -> Groupin
         for tile, visits in zip(cut, order, strict=True)
         for row in tile
     ]
+    return Grouping(softmax=Softmax.ONLINE, runs=runs)
+
+
+def rolling_grouping(band: Band, tiles: Tiles) -> Grouping:
+    """A row meets the keys whose turn it is while it is there."""
+    runs: list[list[list[int]]] = [[] for _ in range(band.rows)]
+    slots = min(tiles["kept_keys"], band.keys)
+    for taken in rolling_turns(band, held=min(tiles["rolling_rows"], band.rows), slots=slots):
+        for turn in taken:
+            for row in turn.rows:
+                runs[row].append([turn.key])
     return Grouping(softmax=Softmax.ONLINE, runs=runs)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from attenio.dataflows.key_slots import keeping_slots
 from attenio.errors import InvalidInput
 from attenio.masks import SharedPrefix
-from attenio.masks.patterns import Pattern
+from attenio.masks.patterns import Band, Pattern
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.attention import Head, attention
-from attenio.pebbling.replay.grouping import grouping
+from attenio.pebbling.replay.grouping import grouping, rolling_grouping
 from attenio.planning.plan import Dataflow, Plan
 from attenio.reference import segments
 
@@ -45,7 +45,11 @@ def _pebbled(plan: Plan, pattern: Pattern, group: int) -> PebbledProblem:
     keeping = None
     if plan.dataflow is Dataflow.KEPT_KEYS:
         keeping = keeping_slots(pattern, min(plan.tiles["kept_keys"], pattern.keys))
-    keys = grouping(plan.dataflow, plan.tiles, required, keeping=keeping).stacked(group)
+    if "rolling_rows" in plan.tiles:
+        assert isinstance(pattern, Band)
+        keys = rolling_grouping(pattern, plan.tiles).stacked(group)
+    else:
+        keys = grouping(plan.dataflow, plan.tiles, required, keeping=keeping).stacked(group)
     head = Head(
         rows=group * pattern.rows,
         keys=pattern.keys,

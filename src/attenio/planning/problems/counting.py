@@ -5,7 +5,7 @@ from typing import Protocol, Self, TypeVar, assert_never
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RowTile
+from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
 
 
 def moved_words(problems: Problems, form: Form, tiles: Tiles) -> int:
@@ -35,7 +35,7 @@ Seen = TypeVar("Seen", bound=Turnable)
 
 def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
-    if isinstance(phase, RowTile | KeptTile):
+    if isinstance(phase, RowTile | KeptTile | RollingTile):
         return problems.transposed if phase.across else problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -55,6 +55,9 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             a = tiles[phase.tile]
             read = seen.key_loads(a) - seen.kept_loads(a, tiles[phase.slots])
             return int(group * (phase.loads * read + phase.live * seen.live_rows(a)))
+        case RollingTile():
+            read = seen.rolling_loads(tiles[phase.tile], tiles[phase.slots])
+            return int(group * (phase.loads * read + phase.live * seen.touched_rows))
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             words = phase.visits * seen.tile_rows(a, b) + phase.loads * seen.key_loads(a)
@@ -79,7 +82,7 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
                 _held(phase.held, heads * min(a, n), min(b, m))
                 for n, m in (seen_by(problems, phase).shapes if phase.across else problems.shapes)
             )
-        case KeptTile():
+        case KeptTile() | RollingTile():
             a, slots = tiles[phase.tile], tiles[phase.slots]
             shapes = seen_by(problems, phase).shapes
             held = max(min(a, n) * phase.per_row + min(slots, m) * phase.per_slot for n, m in shapes)

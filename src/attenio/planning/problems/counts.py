@@ -96,6 +96,11 @@ class PatternCounts:
         return self._only if isinstance(self._only, Band) else None
 
     @property
+    def is_window(self) -> bool:
+        """Whether rows, or keys, may come and go one by one."""
+        return self.only_band is not None and bool(self.only_band.is_window)
+
+    @property
     def only_blocks(self) -> BlockPattern | None:
         """The blocks, if that is what the problem is."""
         return self._only if isinstance(self._only, BlockPattern) else None
@@ -116,6 +121,12 @@ class PatternCounts:
         if self._only is not None:
             return self._only.kept_loads(query_tile, slots)
         return self._sum(lambda pattern: pattern.kept_loads(query_tile, slots), query_tile, slots)
+
+    def rolling_loads(self, rows_held: int, slots: int) -> int:
+        """Keys read where rows under a window come and go one by one (V)."""
+        band = self.only_band
+        assert band is not None
+        return int(band.rolling_loads(rows_held, slots))
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them (V)."""

@@ -37,6 +37,8 @@ BACKWARD_CONTENDERS = (
 
 # They make one score at a time, which no granularity allows.
 ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS, Dataflow.KEPT_ROW_GRADIENTS)
+# Their last form is for windows alone.
+ROLLING = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS)
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -55,6 +57,8 @@ def allowed_forms(
 ) -> tuple[Form, ...]:
     """The forms, of those known, whose tiles of one size keep to the granularity."""
     forms = known_forms(dataflow, problems.sizes) if known is None else known[dataflow]
+    if dataflow in ROLLING and not problems.is_window:
+        forms = forms[:-1]
     if problems.granularity.is_free:
         return forms
     if dataflow in ONE_BY_ONE:

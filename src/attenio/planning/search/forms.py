@@ -12,10 +12,11 @@ from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile
 from attenio.planning.search.products import OutputRoom, best_output_tile, least_words
 from attenio.planning.search.rectangles import best_rectangle
+from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 from attenio.planning.words.cuts import head_tiles
-from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RowTile
+from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
 
 # Answers that a pattern of blocks keeps.
 _MOST_ANSWERS = 4096
@@ -135,6 +136,8 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             return _best_rows(problems, phase, fast_words, spare)
         case KeptTile():
             return _best_kept(problems, phase, fast_words, spare)
+        case RollingTile():
+            return _best_rolling(problems, phase, fast_words)
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group
@@ -201,6 +204,20 @@ def _best_kept(problems: Problems, phase: KeptTile, fast_words: int, spare: int 
     return _PhaseTiles(problems.group * words, {phase.tile: tile, phase.slots: int(form.slots(tile))})
 
 
+def _best_rolling(problems: Problems, phase: RollingTile, fast_words: int) -> _PhaseTiles | None:
+    rolling = _rolling(problems, phase, fast_words)
+    if rolling.most < 1:
+        return None
+    words, tile = best_rolling_tile(rolling)
+    return _PhaseTiles(problems.group * words, {phase.tile: tile, phase.slots: int(rolling.slots(tile))})
+
+
+def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
+    band = seen_by(problems, phase).only_band
+    assert band is not None
+    return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, phase.per_row, phase.per_slot)
+
+
 def _kept_words(problems: Problems, phase: KeptTile, fast_words: int) -> tuple[KeptWords, int]:
     """Words as a function of the tile, and the largest tile; less than one if none fits."""
     seen, room = seen_by(problems, phase), Room(fast_words - phase.beside, 0, phase.per_row, phase.per_slot)
@@ -259,6 +276,9 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
             return _row_floor(problems, phase, fast_words, spare)
         case KeptTile():
             return _kept_floor(problems, phase, fast_words, spare if closely else -inf)
+        case RollingTile():
+            rolling = _rolling(problems, phase, fast_words)
+            return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.most)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
             for room in rooms:

@@ -16,9 +16,10 @@ from attenio.planning.sweeping.heads import HeadForms, best_head_tiles
 from attenio.planning.sweeping.kept_tiles import best_kept_tiles, kept_floors, kept_of, most_kept_rows
 from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
+from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
-from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RowTile
+from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
 
 Floats = NDArray[np.float64]
 # Floors in floating point are off by less than this factor.
@@ -93,6 +94,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = _rows(cases, phase)
             case KeptTile():
                 more, held, tiles = _kept(cases, phase, spare // cases.group)
+            case RollingTile():
+                more, held, tiles = _rolling(cases, phase)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -141,6 +144,14 @@ def _rows(cases: Cases, phase: RowTile) -> tuple[Ints, Ints, dict[str, Ints]]:
 def _kept(cases: Cases, phase: KeptTile, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
     seen = seen_by(cases, phase)
     words, tile, slots = best_kept_tiles(seen, phase, limit)
+    held = tile * phase.per_row + slots * phase.per_slot + phase.beside
+    return cases.group * words, held, {phase.tile: tile, phase.slots: slots}
+
+
+def _rolling(cases: Cases, phase: RollingTile) -> tuple[Ints, Ints, dict[str, Ints]]:
+    rolling = rolling_of(seen_by(cases, phase), phase)
+    words, tile = best_rolling_tiles(rolling)
+    slots = np.asarray(rolling.slots(tile))
     held = tile * phase.per_row + slots * phase.per_slot + phase.beside
     return cases.group * words, held, {phase.tile: tile, phase.slots: slots}
 
@@ -205,6 +216,10 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             own = kept_floors(kept_of(seen, phase), np.maximum(most, 1), spare / cases.group)
             fits = (most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1)
             return np.where(fits, cases.group * own, np.inf)
+        case RollingTile():
+            rolling = rolling_of(seen, phase)
+            fits = (rolling.most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_window
+            return np.where(fits, cases.group * rolling.floor(np.maximum(rolling.most, 1)), np.inf)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():

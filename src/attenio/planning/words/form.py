@@ -1,9 +1,9 @@
 """What a dataflow moves and holds, as data: phases one after the other, each with tiles of its own.
 
 A phase has all of the fast memory, so that its tiles are searched by themselves. Its words are weights of a few counts:
-L(a) rows in live tiles of a rows, U(a) keys that these tiles read, T(a, b) rows times the tiles of b keys that their
-tile visits, Z required scores. Weights and rooms are integers for the problems of one workload, and arrays for many
-cases at once: an expression in this folder works with both.
+L(a) rows in live tiles of a rows, U(a) keys that these tiles read, R rows that need a key, T(a, b) rows times the tiles
+of b keys that their tile visits, Z required scores. Weights and rooms are integers for the problems of one workload,
+and arrays for many cases at once: an expression in this folder works with both.
 """
 
 from dataclasses import dataclass
@@ -165,7 +165,24 @@ class KeptTile(NamedTuple):
     across: bool = False
 
 
-Phase = RowTile | KeptTile | Rectangle | Product | Resident
+class RollingTile(NamedTuple):
+    """As a kept tile, under a window, with rows that come and go one by one: g*(live*R + loads*V(a, s)).
+
+    V(a, s) are the keys that a rows in fast memory read beside s slots. Tiles are those with which no key is read more
+    than a whole number of times: the keys that a row needs over that number, rounded up.
+    """
+
+    tile: str
+    slots: str
+    per_row: Counts
+    per_slot: Counts
+    beside: Counts
+    loads: Counts
+    live: Counts = 0
+    across: bool = False
+
+
+Phase = RowTile | KeptTile | RollingTile | Rectangle | Product | Resident
 
 
 class Form(NamedTuple):

@@ -7,13 +7,18 @@ K(a, s) are the keys that a tile of a rows finds in its s slots, from the tile b
 maximum and its sum, and rows take their turn with the one score in hand. Values that are part of their keys take no
 words of their own. Scores are computed once for every group: that pays where values are wider than keys, and about as
 many groups as keys fit into a value move the least, (G d + dv)^2 / G.
+
+Under a window rows may come and go one by one (rolling rows), all columns together:
+
+moved = g (R d + n dv + V(a, s)(d + dv))                           peak as above
 """
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, where
-from attenio.planning.words.form import Form, KeptTile, Sizes
+from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 
 _NAMES = ("query_tile", "kept_keys", "value_columns")
+_ROLLING = ("rolling_rows", "kept_keys")
 
 
 def column_groups(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
@@ -31,14 +36,22 @@ def column_groups(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself, a form for every number of groups."""
+    """Every head by itself, a form for every number of groups, and one for rolling rows."""
     if (
         type(sizes.d) is int and sizes.key_words == sizes.one_key
     ):  # values that are part of their keys: groups save nothing
-        return (form_at(sizes, sizes.value_dim),)
+        return form_at(sizes, sizes.value_dim), rolling_form(sizes)
     # columns that share a word stay together
     widths = (ceil_div(sizes.one_value, count) * sizes.per_word for count in column_groups(sizes.d, sizes.value_dim))
-    return tuple(form_at(sizes, columns) for columns in widths)
+    return (*(form_at(sizes, columns) for columns in widths), rolling_form(sizes))
+
+
+def rolling_form(sizes: Sizes) -> Form:
+    """Rows that come and go one by one."""
+    whole = form_at(sizes, sizes.value_dim)
+    (phase,) = whole.phases
+    assert isinstance(phase, KeptTile)
+    return Form(_ROLLING, (RollingTile(*_ROLLING, *phase[2:]),), whole.fixed)
 
 
 def form_at(sizes: Sizes, columns: Counts) -> Form:

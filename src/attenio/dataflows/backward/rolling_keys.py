@@ -1,0 +1,73 @@
+"""Kept rows for the gradient with rolling keys: under a window keys come and go one by one, and rows when one leaves.
+
+    for each key j that some row needs:
+        the key that came rolling_keys before it leaves, if there is one: store its dk, dv
+        load k_j and v_j;  dk_j, dv_j = 0
+        for each position whose turn it is (see ``rolling``), those in slots first; i its rows in all heads:
+            unless they are in their slot: load q_i, dO_i, L_i;
+                rows that have met keys before: load D_i and the partial dq_i
+                the others: O_i streams past, D_i = dO_i . O_i;  dq_i = 0
+            for each row, each key that is here and that it needs:
+                p = exp(scale q . k - L);  dv += p dO;  dS = p (dO . v - D);  dk += scale dS q;  dq += scale dS k
+            unless they stay in their slot: store dq_i if they will meet no further key, else D_i and the partial dq_i
+    the keys that are left leave;  store zeros for rows and keys that nothing needs
+
+A tile of keys is visited by rows that need its first key alone, and by others for its last one. Here every visit of a
+row is for as many keys as there are, as long as the window lasts. Fast memory is that of kept rows.
+"""
+
+import numpy as np
+
+from attenio.dataflows.backward.kept_row_gradients import Keys, RowSlots
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.rolling import rolling_turns
+from attenio.masks.patterns import Band
+from attenio.memory import FastMemory
+from attenio.memory.indices import compact
+from attenio.planning.plan import Tiles
+
+
+def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    band, depth, width = problem.pattern, problem.depth, problem.width
+    assert isinstance(band, Band)
+    across = band.transposed
+    b, slots = min(tiles["rolling_keys"], band.keys), min(tiles["kept_rows"], band.rows)
+    every = slice(0, b)
+    with (
+        fast.buffer("K", b, depth) as K_buffer,
+        fast.buffer("V", b, width) as V_buffer,
+        fast.scratch("dK", b, depth) as dK_buffer,
+        fast.scratch("dV", b, width) as dV_buffer,
+        RowSlots(problem, fast, slots) as rows,
+    ):
+        of_keys = (K_buffer, problem.K), (V_buffer, problem.V), (dK_buffer, problem.K), (dV_buffer, problem.V)
+        keys = Keys(*(buffer.over(every, matrix.columns) for buffer, matrix in of_keys))
+        for key, turns in enumerate(rolling_turns(across, held=b, slots=slots)):
+            place, named = np.array([key % b]), slice(key, key + 1)
+            if key >= b:
+                _leave(problem, fast, keys, key - b)
+            if across.first_key(key) < across.end_key(key):
+                fast.load(problem.K, keys.K, named, at=place)
+                fast.load(problem.V, keys.V, named, at=place)
+            keys.dK.values[place], keys.dV.values[place] = 0, 0
+            for turn in turns:
+                met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
+                with rows.visiting(turn, again=turn.again, last=turn.last) as held:
+                    rows.meet(held, keys, met % b, compact(met))
+        for key in range(max(0, band.keys - b), band.keys):
+            _leave(problem, fast, keys, key)
+    needing = np.arange(band.rows, dtype=np.int64)
+    store_zeros(fast, problem.dQ, np.tile(np.asarray(band.first_key(needing) < band.end_key(needing)), problem.group))
+    store_key_zeros(fast, band, problem.dK, problem.dV)
+
+
+def _leave(problem: BackwardProblem, fast: FastMemory, keys: Keys, key: int) -> None:
+    """A key has met all rows that need it."""
+    across, place, named = problem.pattern.transposed, np.array([key % len(keys.K.values)]), slice(key, key + 1)
+    assert isinstance(across, Band)
+    if across.first_key(key) < across.end_key(key):
+        fast.store(keys.dK, problem.dK, named, at=place)
+        fast.store(keys.dV, problem.dV, named, at=place)
+    problem.advance(1)

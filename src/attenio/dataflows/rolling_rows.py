@@ -1,0 +1,72 @@
+"""Kept keys with rolling rows: under a window rows come and go one by one, and keys are read when a row is to leave.
+
+    for each row i:
+        the row that came rolling_rows before it leaves, if there is one: store its o / sum
+        load q_i (not if it needs no key); o_i, max_i, sum_i = 0, -inf, 0
+        for each key whose turn it is (see ``rolling``), those in slots first:
+            load k and v into one of kept_keys slots (not if they are there; v not if it is part of k)
+            for each row that is here and needs the key:
+                s = scale q . k;  p, max, sum, rescale = online softmax of s;  o = rescale o + p v
+    the rows that are left leave
+
+A tile of rows reads keys that its first row alone needs, and others for its last one. Here every read serves as many
+rows as there are, as long as the window lasts. Fast memory is that of kept keys.
+"""
+
+from contextlib import nullcontext
+
+import numpy as np
+
+from attenio.dataflows.kept_keys import KeySlots
+from attenio.dataflows.online_softmax import ONE, save_log_sum_exp
+from attenio.dataflows.problem import Problem
+from attenio.dataflows.rolling import rolling_turns
+from attenio.dataflows.row_by_row import Rows, note
+from attenio.masks.patterns import Band
+from attenio.memory import FastMemory
+from attenio.memory.indices import compact
+from attenio.planning.plan import Tiles
+
+
+def rolling_rows(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run one head of one sequence."""
+    band, depth, width = problem.pattern, problem.depth, problem.width
+    assert isinstance(band, Band)
+    a, slots = min(tiles["rolling_rows"], band.rows), min(tiles["kept_keys"], band.keys)
+    every, columns = slice(0, a), problem.V.columns
+    with (
+        fast.buffer("Q", a, depth) as Q_buffer,
+        fast.scratch("O", a, width) as O_buffer,
+        fast.scratch("max", a, 1) as max_buffer,
+        fast.scratch("sum", a, 1) as sum_buffer,
+        fast.scratch("S", 1, 1),
+        fast.scratch("next max", 1, 1),
+        problem.key_buffer(fast, "K", slots, depth) as K_buffer,
+        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", slots, width) as V_buffer,
+    ):
+        keys = KeySlots(problem, fast, (K_buffer, V_buffer), slots, slice(0, width))
+        statistics = (buffer.over(every, ONE) for buffer in (max_buffer, sum_buffer))
+        rows = Rows(Q_buffer.over(every, problem.Q.columns), O_buffer.over(every, columns), *statistics)
+        for row, turns in enumerate(rolling_turns(band, held=a, slots=slots)):
+            place, named = np.array([row % a]), slice(row, row + 1)
+            if row >= a:
+                _leave(problem, fast, rows, row - a)
+            rows.begin(place, problem.sinks_of(named))
+            if band.first_key(row) < band.end_key(row):
+                fast.load(problem.Q, rows.Q, named, at=place)
+            for turn in turns:
+                met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
+                with keys.keys_and_values([turn]) as (key, value):
+                    rows.take_in(problem.arithmetic, met % a, key, value)
+                note(fast, compact(met), slice(turn.key, turn.key + 1), columns)
+        for row in range(max(0, band.rows - a), band.rows):
+            _leave(problem, fast, rows, row)
+
+
+def _leave(problem: Problem, fast: FastMemory, rows: Rows, row: int) -> None:
+    """A row has met all of its keys."""
+    done = rows.row(row % len(rows.Q.values), row)
+    save_log_sum_exp(fast, problem, done.max, done.sum)
+    done.normalise(fast, problem)
+    fast.store(done.O, problem.O)
+    problem.advance(1)

@@ -1,0 +1,77 @@
+"""The best number of rows that come and go one by one under a window, and slots that keep keys beside them.
+
+With a row's W keys over p of them, rounded up, a key is read p times at most, and slots spare it one of these. So no
+number of reads keeps below Z/a less the keys, which grows with p and soon ends the search. Keys that a rows and s slots
+read: of every a keys, slots keep s - 1 and spare a read that would have served up to a rows,
+
+    a*read >= Z - n(s - 1).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.masks.patterns import Band
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import ceil_div, larger, smaller
+
+Ints = NDArray[np.int64]
+
+
+class Rolling(NamedTuple):
+    """A band, or arrays of bands, with the words of a live row and of a key read, and the room for rows and slots."""
+
+    band: Band
+    live: Counts
+    loads: Counts
+    words: Counts
+    per_row: Counts
+    per_slot: Counts
+
+    @property
+    def needed(self) -> Counts:
+        """Keys that a row needs, where no end of the sequence is near."""
+        return smaller(self.band.left + self.band.right + 1, self.band.rows)
+
+    @property
+    def most(self) -> Counts:
+        """Rows that fit beside one slot; less than one if none do."""
+        return smaller((self.words - self.per_slot) // self.per_row, self.band.rows)
+
+    def slots(self, tile: Counts) -> Counts:
+        """Slots beside so many rows, as far as they save anything."""
+        return smaller(smaller((self.words - tile * self.per_row) // self.per_slot, tile + 1), self.band.keys)
+
+    def moved(self, tile: Counts) -> Counts:
+        """The words of so many rows."""
+        return self._of(self.band.rolling_loads(tile, self.slots(tile)))
+
+    def floor(self, most: Counts) -> Counts:
+        """Words that no tile up to ``most`` rows goes below."""
+        band = self.band
+        once = self._of(larger(band.touched_keys, ceil_div(band.scores, most) - band.touched_keys))
+        beyond = band.scores * self.per_slot - band.rows * (self.words - self.per_slot)
+        read = (beyond / most + band.rows * self.per_row) / self.per_slot * (beyond > 0)
+        return larger(once * 1.0, self._of(read) * (1 - 1e-12))
+
+    def _of(self, read: Counts) -> Counts:
+        return self.live * self.band.touched_rows + self.loads * read
+
+
+def best_rolling_tile(rolling: Rolling) -> tuple[int, int]:
+    """The fewest words, and the largest tile that has them; some rows have to fit."""
+    needed = rolling.needed
+    reads = ceil_div(needed, rolling.most)
+    best = _at(rolling, ceil_div(needed, reads))
+    while reads < needed:
+        reads += 1
+        tile = ceil_div(needed, reads)
+        if rolling.floor(tile) >= best[0]:
+            break
+        best = min(best, _at(rolling, tile), key=lambda each: each[0])
+    return best
+
+
+def _at(rolling: Rolling, tile: int) -> tuple[int, int]:
+    return int(rolling.moved(tile)), int(tile)

@@ -1,0 +1,31 @@
+"""The search of ``search.rolling_tiles`` for many cases at once, by the same floor."""
+
+import numpy as np
+
+from attenio.masks.patterns.sums import ceil_div
+from attenio.planning.search.rolling_tiles import Rolling
+from attenio.planning.sweeping.cases import Cases, Ints, take
+from attenio.planning.words.form import RollingTile
+
+
+def rolling_of(cases: Cases, phase: RollingTile) -> Rolling:
+    """Bands, weights and rooms of the cases."""
+    fields = (phase.live, phase.loads, cases.fast_words - phase.beside, phase.per_row, phase.per_slot)
+    return Rolling(cases.band, *(value + 0 * cases.rows for value in fields))
+
+
+def best_rolling_tiles(rolling: Rolling) -> tuple[Ints, Ints]:
+    """Fewest words and the largest tile that has them, in cases in which some rows fit."""
+    reads = ceil_div(rolling.needed, rolling.most)
+    tiles = np.asarray(ceil_div(rolling.needed, reads))
+    words, left = np.asarray(rolling.moved(tiles)), np.arange(len(tiles), dtype=np.int64)
+    while left.size:
+        reads = reads + 1
+        tile = ceil_div(rolling.needed, reads)
+        more = np.flatnonzero((reads <= rolling.needed) & (rolling.floor(tile) < words[left]))
+        left, reads, rolling = left[more], reads[more], take(rolling, more)
+        tile = tile[more]
+        found = np.asarray(rolling.moved(tile))
+        better = np.flatnonzero(found < words[left])
+        words[left[better]], tiles[left[better]] = found[better], tile[better]
+    return words, tiles

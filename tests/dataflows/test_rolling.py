@@ -1,0 +1,118 @@
+"""Rows, or keys, that come and go one by one under a window: forward and backward, against counts from the matrix."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from attenio import Machine
+from attenio.bounds import bounds_for, largest_ordinary
+from attenio.dataflows import execute
+from attenio.errors import InvalidInput
+from attenio.masks import SlidingWindow
+from attenio.pebbling import check
+from attenio.pebbling.replay import replay
+from attenio.planning import best_plan_for, plan_with
+from attenio.planning.plan import Dataflow, Tiles
+from attenio.workload import Workload
+
+from .laws import QUICK, counted, obeys_its_closed_form, planned, workloads
+
+
+@st.composite
+def windows(draw):
+    """Workloads with a window of which no row needs all keys, and no key all rows."""
+    workload = draw(workloads())
+    assume(min(workload.queries, workload.keys) > 1)
+    width = draw(st.integers(1, workload.keys))
+    some = replace(workload, mask=SlidingWindow(width=width, causal=draw(st.booleans())))
+    required = counted(some)[0][0].required
+    assume(not required[-1, 0] and not required[0, -1])
+    return some
+
+
+def reads(required, held, slots):
+    """Turns of keys with ``held`` rows, less those for which slots have kept a key."""
+    total, firsts = 0, {}
+    for needing in required.T:
+        rows = np.flatnonzero(needing)
+        if len(rows):
+            total += -(-len(rows) // held)
+            firsts[int(rows[0])] = len(rows)  # of keys with the same first row, the last
+    start = min(firsts)
+    return total - sum(
+        needed > held and (first - start) % held < min(slots - 1, held) for first, needed in firsts.items()
+    )
+
+
+def forward_form(problem, tiles):
+    a, slots = min(tiles["rolling_rows"], problem.n), min(tiles["kept_keys"], problem.m)
+    n, d, dv, w = problem.n, problem.dk, problem.dv, problem.w
+    moved = problem.touched_rows * d + n * dv + reads(problem.required, a, slots) * (d + dv)
+    return moved, a * (d + (dv + 2) * w) + slots * (d + dv) + 2 * w
+
+
+def backward_form(problem, tiles):
+    b, slots = min(tiles["rolling_keys"], problem.m), min(tiles["kept_rows"], problem.n)
+    n, m, d, dv, w, g = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
+    state = 2 * (d + 1) * w
+    moved = (problem.touched_keys + m) * (d + dv)
+    moved += g * (reads(problem.required.T, b, slots) * (d + dv + w + state))
+    moved -= g * (problem.touched_rows * (state - dv) - n * d)
+    return moved, b * (d + dv) * (1 + w) + slots * g * (d + dv + (d + 2) * w) + 2 * w + 1
+
+
+@QUICK
+@given(windows(), st.data())
+def test_rolling_rows_move_and_hold_what_their_closed_form_says_and_compute_attention(workload, data):
+    held, slots = data.draw(st.integers(1, workload.queries + 1)), data.draw(st.integers(1, workload.keys + 1))
+    tiles = Tiles.of(rolling_rows=held, kept_keys=slots)
+    obeys_its_closed_form(workload, Dataflow.KEPT_KEYS, tiles, counted(workload), forward_form)
+
+
+@QUICK
+@given(windows(), st.data())
+def test_rolling_keys_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
+    held, slots = data.draw(st.integers(1, workload.keys + 1)), data.draw(st.integers(1, workload.queries + 1))
+    tiles, problems = Tiles.of(rolling_keys=held, kept_rows=slots), counted(workload, by_group=True)
+    backward = workload.towards("backward")
+    obeys_its_closed_form(backward, Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, backward_form)
+
+
+@QUICK
+@given(windows(), st.data())
+def test_a_run_with_rolling_rows_is_a_legal_game_at_its_counted_words(workload, data):
+    required = counted(workload)[0][0].required
+    assume(required.any(axis=1).all() and workload.heads * workload.batch <= 2)
+    tiles = Tiles.of(rolling_rows=data.draw(st.integers(1, 4)), kept_keys=data.draw(st.integers(1, 4)))
+    run = execute(planned(workload, Dataflow.KEPT_KEYS, tiles, 10**6), record=True)
+    played = replay(run)
+    verdict = check(played.game, played.schedule)
+    assert verdict.complaint is None
+    assert (verdict.cost_words, played.game.red) == (run.moved_words, run.peak_words)
+    assert verdict.cost_words >= largest_ordinary(bounds_for(workload, played.game.red)).words
+
+
+def test_half_of_a_window_in_rows_reads_keys_twice_and_more_slots_read_the_fewer_of_them_again():
+    n, d, window = 512, 16, 64
+    workload, words = Workload(n=n, d=d, mask=f"window:{window}"), []
+    for slots in (1, 9, 17, 25):
+        plan = best_plan_for(workload, 32 * (2 * d + 2) + slots * 2 * d + 2)
+        assert plan.tiles == Tiles.of(rolling_rows=32, kept_keys=slots)
+        assert execute(plan).moved_words == plan.moved_words
+        words.append(plan.moved_words)
+    twice = n - 32  # the last rows see the last keys at once
+    assert [(each - 4 * n * d) // (2 * d) for each in words] == [twice * (32 - kept) // 32 for kept in (0, 8, 16, 24)]
+
+
+def test_rolling_tiles_are_for_windows_alone():
+    machine = Machine.with_fast_bytes(4096)
+    for flow, direction, tiles in (
+        ("kept-keys", "forward", Tiles.of(rolling_rows=4, kept_keys=1)),
+        ("kept-row-gradients", "backward", Tiles.of(rolling_keys=4, kept_rows=1)),
+    ):
+        for mask in ("causal", "dense", "window:64"):
+            with pytest.raises(InvalidInput, match="under a window alone"):
+                plan_with(Workload(n=64, d=8, mask=mask, direction=direction), machine, flow, tiles)
