@@ -27,6 +27,7 @@ CASES = {
     "a_rank_that_dies": (4, 60),
     "a_rank_that_hangs": (3, 3),
     "a_model": (3, 60),
+    "an_example": (2, 60),
 }
 # A network namespace of their own, where one may be made: then every byte on its loopback device is theirs.
 NAMESPACES = (["unshare", "--net"], ["unshare", "--map-root-user", "--net"])
@@ -134,3 +135,8 @@ def test_a_model_of_transformers_trains_on_sharded_sequences_as_on_one_device(fo
     assert ran["codes"] == [0] * 3
     for loss, gradients, sent in ran["said"]:
         assert abs(loss) < 1e-5 and gradients < 1e-5 and sent > 0
+
+
+def test_the_example_gives_what_one_device_gives_and_prints_what_is_recorded_beside_it(found: dict[str, Any]) -> None:
+    recorded = Path(__file__).parents[3] / "examples" / "attention_on_ranks.out"
+    assert found["an_example"] == {"codes": [0, 0], "said": [recorded.read_text(encoding="utf-8"), ""]}
