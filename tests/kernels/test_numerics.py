@@ -110,9 +110,9 @@ def test_an_only_key_gives_its_value_to_the_bit_however_large_its_score(monkeypa
     torch.testing.assert_close(of_value, g.sum((1, 2), keepdim=True), atol=3e-5, rtol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [1, 8])
-def test_a_million_keys_decode(monkeypatch, rows):
-    q, k, v = draw(1, rows, 1, 8), draw(1, 1, 2**20, 8), draw(1, 1, 2**20, 8)
+@pytest.mark.parametrize("rows, keys", [(1, 2**20), (8, 2**18)])
+def test_a_million_keys_decode(monkeypatch, rows, keys):
+    q, k, v = draw(1, rows, 1, 8), draw(1, 1, keys, 8), draw(1, 1, keys, 8)
     exact = definition(q.double(), k.double(), v.double())
     untiled = float((definition(q, k, v) - exact).norm())
     assert float((attention(q, k, v, enable_gqa=True) - exact).norm()) <= 2 * untiled
@@ -126,7 +126,7 @@ def test_decode_is_as_exact_with_large_scores(monkeypatch, factor, compiled):
     monkeypatch.setattr(compiled_rows, "_is_here", lambda: compiled)
     monkeypatch.setattr(compiled_rows, "LEAST_PRODUCTS", 0)
     errors = torch.zeros(2, dtype=torch.float64)
-    for _ in range(40):
+    for _ in range(20):
         tensors = factor * draw(16, 8, 1, 128), factor * draw(16, 1, 131, 128), draw(16, 1, 131, 64)
         exact = definition(*(x.double() for x in tensors))
         found = definition(*tensors), attention(*tensors, enable_gqa=True)

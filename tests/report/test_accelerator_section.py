@@ -3,10 +3,11 @@
 import math
 
 import plotly.graph_objects as graphs
+import pytest
 
 from attenio.accelerator import simulate
 from attenio.catalogue import machine_named
-from attenio.report.accelerator_section import accelerator_section
+from attenio.report.accelerator_section import AcceleratorSection, accelerator_section
 from attenio.report.page import with_links
 from attenio.workload import Workload
 
@@ -16,8 +17,12 @@ def test_a_machine_without_an_accelerator_has_no_section() -> None:
     assert (found.sections, found.figures) == ((), {})
 
 
-def test_an_accelerator_has_a_timeline_and_a_place_for_every_figure_that_plotly_accepts() -> None:
-    found = accelerator_section(Workload(n=128, d=64), machine_named("attenio-512k"))
+@pytest.fixture(scope="module")
+def found() -> AcceleratorSection:
+    return accelerator_section(Workload(n=128, d=64), machine_named("attenio-512k"))
+
+
+def test_an_accelerator_has_a_timeline_and_a_place_for_every_figure_that_plotly_accepts(found: AcceleratorSection) -> None:
     (_, timeline), (_, places) = found.sections
     assert "<svg" in timeline
     assert "waits for EXP unit" in timeline
@@ -31,9 +36,8 @@ def test_an_accelerator_has_a_timeline_and_a_place_for_every_figure_that_plotly_
         graphs.Figure(figure)
 
 
-def test_printed_bars_stand_beside_ours() -> None:
-    figures = accelerator_section(Workload(n=128, d=64), machine_named("attenio-512k")).figures
-    legends = [trace["meta"]["legend"] for trace in figures["fig10-0"]["data"]]
+def test_printed_bars_stand_beside_ours(found: AcceleratorSection) -> None:
+    legends = [trace["meta"]["legend"] for trace in found.figures["fig10-0"]["data"]]
     assert {"attenio, d = 64", "attenio, d = 64, printed", "flat, d = 128, printed"} <= set(legends)
 
 

@@ -22,18 +22,7 @@ def no_plan_beats_the_floor(curves: Curves) -> None:
 
 @LAW
 @given(workload=workloads(), machine=machines())
-def test_along_memory_no_plan_beats_the_floor_and_more_memory_never_hurts(workload: Workload, machine: Machine) -> None:
-    curves = along_memory(workload, machine)
-    no_plan_beats_the_floor(curves)
-    for plans in curves.best.values():
-        words = [plan.moved_words for plan in plans if plan is not None]
-        assert words == sorted(words, reverse=True)
-
-
-@LAW
-@given(workload=workloads(), machine=machines())
-def test_the_machines_own_point_is_on_both_axes(workload: Workload, machine: Machine) -> None:
-    assert machine.slowest_boundary.fast_words(workload.dtype) in along_memory(workload, machine).values
+def test_along_length_no_plan_beats_the_floor_and_the_workload_is_a_point(workload: Workload, machine: Machine) -> None:
     curves = along_length(workload, machine)
     no_plan_beats_the_floor(curves)
     assert workload.keys in curves.values
@@ -41,8 +30,15 @@ def test_the_machines_own_point_is_on_both_axes(workload: Workload, machine: Mac
 
 @LAW
 @given(workload=workloads(), machine=machines())
-def test_regimes_follow_each_other_and_end_where_memory_stops_helping(workload: Workload, machine: Machine) -> None:
+def test_along_memory_no_plan_beats_the_floor_more_never_hurts_and_regimes_follow_each_other(
+    workload: Workload, machine: Machine
+) -> None:
     curves = along_memory(workload, machine)
+    no_plan_beats_the_floor(curves)
+    assert machine.slowest_boundary.fast_words(workload.dtype) in curves.values
+    for plans in curves.best.values():
+        words = [plan.moved_words for plan in plans if plan is not None]
+        assert words == sorted(words, reverse=True)
     for before, after in zip(curves.regimes, curves.regimes[1:], strict=False):
         assert before.stop_words == after.start_words
     last = curves.regimes[-1]

@@ -107,8 +107,10 @@ def all_elements(shape: Shape, *, prime: int) -> tuple[Elements, Elements]:
 
 def distinct_values(words: Iterable[Elements], *, prime: int) -> int:
     """How many different tuples some words take over all pairs; one where there is no word."""
-    code = np.zeros(1, dtype=np.int64)
+    code, codes = np.zeros(1, dtype=np.int64), 1
     for word in words:
-        # numbering afresh after every word keeps the codes small, however many words there are
-        code = np.unique(code * prime + word, return_inverse=True)[1].astype(np.int64)
+        if codes * prime >= 2**62:  # numbered afresh, codes stay small however many words there are
+            numbered, code = np.unique(code, return_inverse=True)
+            codes = len(numbered)
+        code, codes = code * prime + word, codes * prime
     return len(np.unique(code))
