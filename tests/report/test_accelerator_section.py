@@ -22,7 +22,7 @@ def found() -> AcceleratorSection:
     return accelerator_section(Workload(n=128, d=64), machine_named("attenio-512k"))
 
 
-def test_an_accelerator_has_a_timeline_and_a_place_for_every_figure_that_plotly_accepts(found: AcceleratorSection) -> None:
+def test_there_is_a_timeline_and_a_place_for_every_figure_that_plotly_accepts(found: AcceleratorSection) -> None:
     (_, timeline), (_, places) = found.sections
     assert "<svg" in timeline
     assert "waits for EXP unit" in timeline
