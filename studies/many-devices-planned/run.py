@@ -17,11 +17,12 @@ from typing import Any
 from attenio.catalogue import machine_named
 from attenio.cluster import grids, sent_words
 from attenio.cluster.events import simulate
+from attenio.cluster.layout_plan import LayoutPlan
+from attenio.cluster.layout_times import layout_times, simulate_layout
 from attenio.cluster.patches import best_patches
 from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import Scheme, best_cluster_plan, scheme_plans
 from attenio.cluster.strips import best_strips
-from attenio.cluster.strips.times import simulate_strips, strips_times
 from attenio.cluster.topology import dgx_h100
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
@@ -100,21 +101,23 @@ def timed(workload: Workload, devices: int) -> dict[str, Any]:
             "simulated_seconds": None if simulated is None else simulated.seconds,
             "simulated_exchange_seconds": None if simulated is None else sum(s.seconds for s in simulated.stages),
         }
-    return found | {"strips": timed_strips(workload, cluster)}
+    return found | {
+        "strips": timed_layout(best_strips(workload, devices), cluster),
+        "patches": timed_layout(best_patches(workload, devices), cluster),
+    }
 
 
-def timed_strips(workload: Workload, cluster: Cluster) -> dict[str, Any] | None:
-    """The same of strips, where their messages are looked at one by one."""
-    plan = best_strips(workload, cluster.devices)
-    times = None if plan is None else strips_times(plan, cluster)
+def timed_layout(plan: LayoutPlan | None, cluster: Cluster) -> dict[str, Any] | None:
+    """The same of strips or patches, where their messages are looked at one by one."""
+    times = None if plan is None else layout_times(plan, cluster)
     if plan is None or times is None:
         return None
     try:
-        simulated: Any = simulate_strips(plan, cluster)
+        simulated: Any = simulate_layout(plan, cluster)
     except InvalidInput:
         simulated = None
     return {
-        "strips": str(plan.strips), "seconds": times.seconds, "exchange_seconds": times.exchange_seconds,
+        "layout": str(plan.layout), "seconds": times.seconds, "exchange_seconds": times.exchange_seconds,
         "simulated_seconds": None if simulated is None else simulated.seconds,
         "simulated_exchange_seconds": None if simulated is None else sum(each.seconds for each in simulated.stages),
     }  # fmt: skip

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from attenio.workload import Workload
 
 _ASKED = ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch", "mask", "dtype", "devices")
-_STRIPS = ("strips", "strips_words_per_device", "strips_gap", "strips_seconds")
+_STRIPS, _PATCHES = (
+    (name, f"{name}_words_per_device", f"{name}_gap", f"{name}_seconds") for name in ("strips", "patches")
+)
 _MOST = 100_000
 _SHOWN = 40
 
@@ -62,7 +64,7 @@ def _rows(grid: "SweepGrid", devices: Devices, counts: tuple[int | None, ...]) -
     for point in range(len(grid)):
         for count in counts:
             row: dict[str, Any] = dict.fromkeys((*_ASKED, "grid", "words_per_device", "bound_words_per_device"))
-            row |= dict.fromkeys(("gap", "memory_words", "seconds", *_STRIPS, "reason"))
+            row |= dict.fromkeys(("gap", "memory_words", "seconds", *_STRIPS, *_PATCHES, "reason"))
             try:
                 workload = grid.workload(point)
                 cluster = devices.cluster(_machine(grid, point), count)
@@ -76,23 +78,26 @@ def _rows(grid: "SweepGrid", devices: Devices, counts: tuple[int | None, ...]) -
                     "grid": str(plan.grid).replace(" ", ""),
                     **{name: getattr(plan, name) for name in ("words_per_device", "bound_words_per_device")},
                     **{name: getattr(plan, name) for name in ("gap", "memory_words", "seconds")},
-                    **_strips(workload, cluster, is_chosen=devices.chosen_grid is not None),
+                    **({} if devices.chosen_grid is not None else _layouts(workload, cluster)),
                 }
             yield row
 
 
-def _strips(workload: "Workload", cluster: "Cluster", *, is_chosen: bool) -> dict[str, Any]:
-    """What causal work sends in strips of rows, where that is planned."""
+def _layouts(workload: "Workload", cluster: "Cluster") -> dict[str, Any]:
+    """What causal work sends in strips of rows and as a patchwork, where these are planned."""
+    from attenio.cluster.layout_times import layout_times
+    from attenio.cluster.patches import best_patches
     from attenio.cluster.strips import best_strips
-    from attenio.cluster.strips.times import strips_times
 
-    plan = None if is_chosen else best_strips(workload, cluster.devices)
+    found: dict[str, Any] = {}
     memory = cluster.memory_words(workload)
-    if plan is None or (memory is not None and plan.memory_words > memory):
-        return {}
-    times = strips_times(plan, cluster)
-    found = (str(plan.strips), plan.words_per_device, plan.gap, None if times is None else times.seconds)
-    return dict(zip(_STRIPS, found, strict=True))
+    strips, patches = best_strips(workload, cluster.devices), best_patches(workload, cluster.devices)
+    for names, plan in ((_STRIPS, strips), (_PATCHES, patches)):
+        if plan is not None and (memory is None or plan.memory_words <= memory):
+            times = layout_times(plan, cluster)
+            seconds = None if times is None else times.seconds
+            found |= dict(zip(names, (str(plan.layout), plan.words_per_device, plan.gap, seconds), strict=True))
+    return found
 
 
 def _machine(grid: "SweepGrid", point: int) -> "Machine":
@@ -118,16 +123,23 @@ def _table(rows: list[dict[str, Any]]) -> Any:
     shown = [name for name in _ASKED if len({row[name] for row in rows}) > 1]
     table = plain_table(
         *((name, "right") for name in shown), "heads x queries x keys", ("sent (words)", "right"), ("÷ bound", "right"),
-        ("time", "right"), ("in strips", "right"), ("÷ bound", "right"),
+        ("time", "right"), ("in strips", "right"), ("÷ bound", "right"), ("in patches", "right"),
+        ("÷ bound", "right"),
     )  # fmt: skip
     for row in rows:
         asked = [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in shown]
         if row["grid"] is None:
-            table.add_row(*asked, row["reason"], *["-"] * 5)
+            table.add_row(*asked, row["reason"], *["-"] * 7)
             continue
         gap = "-" if row["gap"] is None else show_ratio(row["gap"])
         time = "-" if row["seconds"] is None else show_seconds(row["seconds"])
-        strips = "-" if row["strips"] is None else f"{row['strips_words_per_device']:,}"
-        closer = "-" if row["strips_gap"] is None else show_ratio(row["strips_gap"])
-        table.add_row(*asked, row["grid"], f"{row['words_per_device']:,}", gap, time, strips, closer)
+        layouts = [
+            cell
+            for name in ("strips", "patches")
+            for cell in (
+                "-" if row[name] is None else f"{row[f'{name}_words_per_device']:,}",
+                "-" if row[f"{name}_gap"] is None else show_ratio(row[f"{name}_gap"]),
+            )
+        ]
+        table.add_row(*asked, row["grid"], f"{row['words_per_device']:,}", gap, time, *layouts)
     return table

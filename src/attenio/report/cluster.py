@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from attenio.cluster.grid import Grid
+from attenio.cluster.layout_plan import LayoutPlan
+from attenio.cluster.layout_times import LayoutTimes, layout_times
 from attenio.cluster.patches import PatchesPlan, best_patches
 from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import SchemePlan, best_cluster_plan, scheme_plans
 from attenio.cluster.strips import StripsPlan, best_strips
-from attenio.cluster.strips.times import StripsTimes, strips_times
 from attenio.plain_values import plain_fields
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.notation import show_ratio
@@ -29,8 +30,9 @@ class ClusterAnswer:
     plan: ClusterPlan
     schemes: tuple[SchemePlan, ...]
     strips: StripsPlan | None = None
-    strips_times: StripsTimes | None = None
+    strips_times: LayoutTimes | None = None
     patches: PatchesPlan | None = None
+    patches_times: LayoutTimes | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The answer as plain values: words are those that the busiest device sends."""
@@ -54,7 +56,7 @@ class ClusterAnswer:
                 for each in self.schemes
             ],
             "strips": None if self.strips is None else _strips_numbers(self.strips, self.strips_times),
-            "patches": None if self.patches is None else _patches_numbers(self.patches),
+            "patches": None if self.patches is None else _patches_numbers(self.patches, self.patches_times),
         }
 
 
@@ -64,38 +66,36 @@ def cluster_answer(workload: Workload, cluster: Cluster, grid: Grid | None = Non
     strips = best_strips(workload, cluster.devices) if grid is None else None
     patches = best_patches(workload, cluster.devices) if grid is None else None
     memory = cluster.memory_words(workload)
-    if strips is not None and memory is not None and strips.memory_words > memory:
-        strips = None
-    if patches is not None and memory is not None and patches.memory_words > memory:
-        patches = None
+    strips = strips if strips is not None and (memory is None or strips.memory_words <= memory) else None
+    patches = patches if patches is not None and (memory is None or patches.memory_words <= memory) else None
     return ClusterAnswer(
         workload=workload,
         plan=plan,
         schemes=scheme_plans(workload, cluster),
         strips=strips,
-        strips_times=None if strips is None else strips_times(strips, cluster),
+        strips_times=None if strips is None else layout_times(strips, cluster),
         patches=patches,
+        patches_times=None if patches is None else layout_times(patches, cluster),
     )
 
 
-def _strips_numbers(plan: StripsPlan, times: StripsTimes | None) -> dict[str, Any]:
+def _strips_numbers(plan: StripsPlan, times: LayoutTimes | None) -> dict[str, Any]:
+    shape = plain_fields(plan.strips, "heads", "counts", "top")
+    return {**shape, "owners": plan.strips.owners.value, **_layout_numbers(plan, times)}
+
+
+def _patches_numbers(plan: PatchesPlan, times: LayoutTimes | None) -> dict[str, Any]:
+    return {**plain_fields(plan.patchwork, "heads", "blocks"), **_layout_numbers(plan, times)}
+
+
+def _layout_numbers(plan: LayoutPlan, times: LayoutTimes | None) -> dict[str, Any]:
     names = ("seconds", "exchange_seconds", "compute_seconds")
     return {
-        **plain_fields(plan.strips, "heads", "counts", "top"),
-        "owners": plan.strips.owners.value,
         **plain_fields(plan, "words_per_device", "total_words", "bound_words_per_device", "gap", "memory_words"),
         "imbalance": float(plan.imbalance),
         **(dict.fromkeys(names) if times is None else plain_fields(times, *names)),
         "levels": [] if times is None else [plain_fields(each, *LEVEL) for each in times.levels],
         "stages": [] if times is None else [plain_fields(each, *STAGE) for each in times.stages],
-    }
-
-
-def _patches_numbers(plan: PatchesPlan) -> dict[str, Any]:
-    return {
-        **plain_fields(plan.patchwork, "heads", "blocks"),
-        **plain_fields(plan, "words_per_device", "total_words", "bound_words_per_device", "gap", "memory_words"),
-        "imbalance": float(plan.imbalance),
     }
 
 
@@ -106,26 +106,31 @@ def layout_rows(answer: ClusterAnswer) -> tuple[tuple[str, ...], ...]:
 
 def patches_row(answer: ClusterAnswer) -> tuple[str, ...]:
     """Causal work as a patchwork beside the grids: the cells of its line, none where no table is kept for it."""
-    plan, bound = answer.patches, answer.plan.bound_words_per_device
+    plan = answer.patches
     if plan is None:
         return ()
     note = f"{plan.patchwork.blocks} blocks of tokens, a table for {plan.patchwork.heads} KV heads"
-    ratio = show_ratio(plan.words_per_device / bound) if bound else NOTHING
-    memory = show_bytes(bytes_of(plan.memory_words, element_bytes=plan.workload.dtype.bytes))
-    return "patches", NOTHING, f"{plan.words_per_device:,}", ratio, NOTHING, memory, note
+    return _layout_row("patches", answer, plan, answer.patches_times, note)
 
 
 def strips_row(answer: ClusterAnswer) -> tuple[str, ...]:
     """Causal work in strips of rows beside the grids: the cells of its line, none where there is nothing to say."""
-    plan, bound = answer.strips, answer.plan.bound_words_per_device
+    plan = answer.strips
     if plan is None:
         return ()
     counts = (*plan.strips.counts, plan.strips.top)
     note = f"{len(counts)} strips of rows in {plan.strips.heads} head groups" if counts else ""
+    return _layout_row("strips", answer, plan, answer.strips_times, note)
+
+
+def _layout_row(
+    name: str, answer: ClusterAnswer, plan: LayoutPlan, times: LayoutTimes | None, note: str
+) -> tuple[str, ...]:
+    bound = answer.plan.bound_words_per_device
     ratio = show_ratio(plan.words_per_device / bound) if bound else NOTHING
     memory = show_bytes(bytes_of(plan.memory_words, element_bytes=plan.workload.dtype.bytes))
-    time = NOTHING if answer.strips_times is None else show_seconds(answer.strips_times.seconds)
-    return "strips", NOTHING, f"{plan.words_per_device:,}", ratio, time, memory, note
+    time = NOTHING if times is None else show_seconds(times.seconds)
+    return name, NOTHING, f"{plan.words_per_device:,}", ratio, time, memory, note
 
 
 def _numbers(plan: ClusterPlan) -> dict[str, Any]:

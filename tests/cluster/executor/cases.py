@@ -23,8 +23,9 @@ from attenio.cluster.bytes import stage_bytes
 from attenio.cluster.executor.assignment import spans_of
 from attenio.cluster.executor.attention import attend_shares, network_of
 from attenio.cluster.executor.call import chunked, cluster_call, workload_of
+from attenio.cluster.layouts import layout_bytes
+from attenio.cluster.patches import Patchwork, tables
 from attenio.cluster.strips import Owners, Strips
-from attenio.cluster.strips.words import strips_bytes
 from attenio.cluster.words import Shares
 from attenio.kernels.call.masking import MaskArguments
 from attenio.kernels.transformers import register
@@ -113,24 +114,40 @@ def _planned(mesh: Any, whole: list[Tensor], given: dict[str, Any]) -> int | Non
 
 
 def in_strips() -> list[dict[str, Any]]:
-    """Causal work in strips of rows, zigzag tokens or those of the rows: errors, and bytes beside planned ones."""
-    every, mesh = [], init_device_mesh("cpu", (dist.get_world_size(),))
-    for strips, dtype in (
+    """Causal work in strips of rows, zigzag tokens or those of the rows."""
+    return with_layouts(
         (Strips(counts=(2, 1)), torch.float32),
         (Strips(heads=2, counts=(1,)), torch.bfloat16),
         (Strips(counts=(2, 1), owners=Owners.ROWS), torch.float32),
-    ):
-        whole, asked = tensors(90, 4, 2, dtype), MaskArguments(is_causal=True)
+    )
+
+
+def in_patches() -> list[dict[str, Any]]:
+    """Causal work as patchworks: of every rank's own rows, of the planner, and keys that are passed on."""
+    ranks = dist.get_world_size()
+    rows = tuple(row for row in range(ranks) for _ in range(row + 1))
+    shared = tuple(max(1, row) if row != key else row for row in range(ranks) for key in range(row + 1))
+    kept = [each for each in tables() if each.devices == ranks and each.blocks <= 32][:2]
+    every = [Patchwork(owners=tuple(range(ranks)), makers=makers) for makers in ((rows, shared), (shared,))]
+    return with_layouts(*((each, dtype) for each in (*every, *kept) for dtype in (torch.float32, torch.bfloat16)))
+
+
+def with_layouts(*layouts: tuple[Strips | Patchwork, torch.dtype]) -> list[dict[str, Any]]:
+    """Errors of both passes over the ranks of layouts, and bytes beside planned ones."""
+    every, mesh = [], init_device_mesh("cpu", (dist.get_world_size(),))
+    for layout, dtype in layouts:
+        kv_heads = max(2, layout.heads)
+        whole, asked = tensors(90, 2 * kv_heads, kv_heads, dtype), MaskArguments(is_causal=True)
         right, alone = defined(*whole, -UNBOUNDED, 0), on_one_device(*whole, is_causal=True)
         shapes = tuple(tuple(each.shape) for each in whole[:3])
-        call = cluster_call(shapes, dtype, mesh, asked, scale=None, enable_gqa=True, sharding=strips)
-        mine = torch.cat([torch.arange(*span) for span in strips.homes(90)[dist.get_rank()].spans])
+        call = cluster_call(shapes, dtype, mesh, asked, scale=None, enable_gqa=True, sharding=layout)
+        mine = torch.cat([torch.arange(*span) for span in layout.homes(90)[dist.get_rank()].spans])
         given = [each[:, :, mine].requires_grad_() for each in whole]
         before = ledger(mesh).total_sent_bytes
         output = attend_shares(network_of(mesh), call, *given[:3])
         found = [output, *torch.autograd.grad(output, given[:3], given[3].detach())]
         work = replace(workload_of(*shapes, dtype), mask=Causal(), direction=Direction.TRAINING)
-        planned = sum(int(each.sent[dist.get_rank()]) for each in strips_bytes(work, strips))
+        planned = sum(int(each.sent[dist.get_rank()]) for each in layout_bytes(work, layout))
         errors = [
             (float((one.detach().double() - want[:, :, mine]).norm()), float((other.double() - want).norm()))
             for one, other, want in zip(found, alone, right, strict=True)

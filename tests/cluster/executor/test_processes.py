@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="ranks are forke
 CASES = {
     "beside_one_device": (4, 60),
     "in_strips": (4, 60),
+    "in_patches": (8, 60),
     "decode": (3, 60),
     "shapes_that_differ": (3, 60),
     "a_version_that_differs": (3, 60),
@@ -69,11 +70,14 @@ def test_dtensors_over_meshes_give_what_one_device_gives_and_send_what_is_planne
     assert sum(case["planned"] is None for case in ran["said"][0]) <= 2
 
 
-def test_strips_over_processes_give_what_one_device_gives_and_send_what_is_planned(found: dict[str, Any]) -> None:
-    ran = found["in_strips"]
-    assert ran["codes"] == [0] * 4
+@pytest.mark.parametrize(("layouts", "count"), [("in_strips", 3), ("in_patches", 8)])
+def test_layouts_over_processes_give_what_one_device_gives_and_send_what_is_planned(
+    layouts: str, count: int, found: dict[str, Any]
+) -> None:
+    ran = found[layouts]
+    assert ran["codes"] == [0] * CASES[layouts][0]
     for rank in ran["said"]:
-        assert len(rank) == 3 and all(case["sent"] == case["planned"] > 0 for case in rank)
+        assert len(rank) == count and all(case["sent"] == case["planned"] > 0 for case in rank)
     for case in zip(*ran["said"], strict=True):
         for tensor in zip(*(rank["errors"] for rank in case), strict=True):
             error = sum(mine**2 for mine, _ in tensor) ** 0.5

@@ -22,8 +22,6 @@ class CountedRank:
     workload: Workload
     memory: FastMemory
     stack: ExitStack
-    heads: slice
-    kv_heads: slice
     arrays: dict[str, Values] = field(default_factory=dict)
 
     def room(self, name: str, shape: tuple[int, int, int], stack: ExitStack, *, sums: bool = False) -> Values:

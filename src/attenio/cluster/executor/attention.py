@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.distributed.tensor import DTensor, Shard
 
-from attenio.cluster.executor import patches, strips
+from attenio.cluster.executor import layout as layouts
 from attenio.cluster.executor.backward import backward
 from attenio.cluster.executor.call import (
     TOKENS,
@@ -24,18 +24,16 @@ from attenio.cluster.executor.call import (
 )
 from attenio.cluster.executor.decode import attend_replicated
 from attenio.cluster.executor.forward import Kept, forward
+from attenio.cluster.executor.layout import LayoutPart
 from attenio.cluster.executor.part import Part
-from attenio.cluster.executor.patches import PatchesPart
 from attenio.cluster.executor.processes import Processes
-from attenio.cluster.executor.strips import StripsPart
 from attenio.cluster.executor.transport import Ledger, Network
 from attenio.cluster.partition import Sharding
-from attenio.cluster.strips import Strips
 from attenio.errors import InvalidInput
 from attenio.kernels.call.masking import MaskArguments, Window
 from attenio.masks import Causal
 
-AnyPart: TypeAlias = Part | StripsPart | PatchesPart
+AnyPart: TypeAlias = Part | LayoutPart
 # The ends of meshes, by the world and the ranks that they are of.
 _networks: dict[tuple[int, tuple[int, ...]], Network] = {}
 
@@ -90,11 +88,7 @@ def attend_shares(network: Network, call: ClusterCall, query: Tensor, key: Tenso
         part = Part(work=call.assignment, network=network, scale=call.scale)
     else:
         work = replace(workload_of(call.query, call.key, call.value, call.dtype), mask=Causal())
-        part = (
-            StripsPart(workload=work, strips=layout, network=network, scale=call.scale)
-            if isinstance(layout, Strips)
-            else PatchesPart(workload=work, patchwork=layout, network=network, scale=call.scale)
-        )
+        part = LayoutPart(workload=work, layout=layout, network=network, scale=call.scale)
     output: Tensor = _Attention.apply(part, query, key, value)
     return output
 
@@ -102,10 +96,8 @@ def attend_shares(network: Network, call: ClusterCall, query: Tensor, key: Tenso
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, part: AnyPart, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        if isinstance(part, StripsPart):
-            output, kept = strips.forward(part, query, key, value)
-        elif isinstance(part, PatchesPart):
-            output, kept = patches.forward(part, query, key, value)
+        if isinstance(part, LayoutPart):
+            output, kept = layouts.forward(part, query, key, value)
         else:
             output, kept = forward(part, query, key, value)
         ctx.part = part
@@ -118,10 +110,8 @@ class _Attention(torch.autograd.Function):
         query, key, value, output, lse = ctx.saved_tensors
         kept = Kept(query=query, key=key, value=value, output=output, lse=lse)
         gradient = gradient.contiguous()
-        if isinstance(ctx.part, StripsPart):
-            return None, *strips.backward(ctx.part, kept, gradient)
-        if isinstance(ctx.part, PatchesPart):
-            return None, *patches.backward(ctx.part, kept, gradient)
+        if isinstance(ctx.part, LayoutPart):
+            return None, *layouts.backward(ctx.part, kept, gradient)
         return None, *backward(ctx.part, kept, gradient)
 
 

@@ -13,12 +13,12 @@ import attenio
 from attenio.cluster.bytes import stage_bytes
 from attenio.cluster.executor.assignment import Assignment, chunked, grid_pairs, spans_of
 from attenio.cluster.grid import Grid, check_grid, grids
+from attenio.cluster.layouts import check_workload
 from attenio.cluster.partition import Sharding
 from attenio.cluster.patches import Patchwork
-from attenio.cluster.patches.words import check_workload as check_patches
 from attenio.cluster.spans import Span
 from attenio.cluster.strips import Owners, Strips, best_strips
-from attenio.cluster.strips.words import check_workload, strips_bytes
+from attenio.cluster.strips.words import strips_bytes
 from attenio.cluster.words import Shares
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
@@ -175,11 +175,8 @@ def layout_for(
     if query[TOKENS] != key[TOKENS] or sharding in (Sharding.CONTIGUOUS, Sharding.STRIPED):
         return None
     workload = replace(workload_of(query, key, value, dtype), mask=Causal(), direction=Direction.TRAINING)
-    if isinstance(sharding, Strips):
+    if not isinstance(sharding, Sharding):
         check_workload(workload, sharding)
-        return sharding
-    if isinstance(sharding, Patchwork):
-        check_patches(workload, sharding)
         return sharding
     plan = best_strips(workload, grid.devices, owners=Owners.ZIGZAG)
     if plan is None:

@@ -20,12 +20,11 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.cluster.layout import Counts, Product
 from attenio.cluster.partition import even_sizes
 from attenio.cluster.spans import Span, Tokens
-from attenio.cluster.strips.layout import Product
 from attenio.errors import InvalidInput
 
-Counts = NDArray[np.int64]
 Choices = NDArray[np.bool_]
 
 
@@ -100,6 +99,16 @@ class Patchwork:
             found += [((edges[first], edges[last]), (edges[start], edges[stop])) for start, stop in keys]
             first = last
         return tuple(found)
+
+    def longest_messages(self, tokens: int) -> tuple[Counts, Counts]:
+        """Own tokens, over all heads, that the rank with most of them computes with: as rows and as keys."""
+        mine = np.array(self.owners, dtype=np.int64)[None] == np.arange(self.devices, dtype=np.int64)[:, None]
+        own, found = mine * self.sizes(tokens), list[Counts]()  # [home, block]
+        for has in (holdings(self).rows, holdings(self).keys):
+            shared = own @ has.sum(axis=1).T.astype(np.int64)  # [home, rank]
+            np.fill_diagonal(shared, 0)
+            found.append(shared.max(axis=1))
+        return found[0], found[1]
 
     def pairs(self, tokens: int) -> list[int]:
         """Causal pairs that every rank computes, of one query head for each head of the table."""

@@ -7,68 +7,36 @@
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
-from attenio.cluster.bounds import balanced_exchange
+from attenio.cluster.layout_plan import LayoutPlan
 from attenio.cluster.patches.layout import Patchwork
-from attenio.cluster.patches.memory import patches_memory
 from attenio.cluster.patches.tables import tables
 from attenio.cluster.patches.words import check_workload, patches_words
-from attenio.cluster.strips.words import applies
+from attenio.cluster.traffic import applies
+from attenio.cluster.words import StageWords
 from attenio.workload import Workload
 
 _LEAST = 16  # tokens of a block from which on tables are looked at
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchesPlan:
-    """A patchwork on its devices: everything that is counted about it."""
+class PatchesPlan(LayoutPlan):
+    """A patchwork on its devices."""
 
-    workload: Workload
     patchwork: Patchwork
 
-    @cached_property
-    def sent(self) -> NDArray[np.int64]:
-        """Words that every rank sends."""
-        total: NDArray[np.int64] = np.sum([each.sent for each in patches_words(self.workload, self.patchwork)], axis=0)
-        return total
-
     @property
-    def words_per_device(self) -> int:
-        """Words that the busiest rank sends."""
-        return int(self.sent.max())
+    def layout(self) -> Patchwork:
+        """The layout."""
+        return self.patchwork
 
-    @property
-    def total_words(self) -> int:
-        """Words that all ranks send."""
-        return int(self.sent.sum())
+    def words(self) -> tuple[StageWords, ...]:
+        """What every rank sends and receives in every stage."""
+        return patches_words(self.workload, self.patchwork)
 
-    @cached_property
-    def memory_words(self) -> int:
-        """Words that the rank with most holds."""
-        return int(patches_memory(self.workload, self.patchwork).max())
-
-    @cached_property
-    def imbalance(self) -> Fraction:
-        """Pairs of the busiest rank over the mean."""
-        each = self.patchwork.pairs(self.workload.keys)
-        return Fraction(max(each) * len(each), sum(each))
-
-    @cached_property
-    def bound_words_per_device(self) -> int:
-        """Words that the busiest device must send for work as even as this."""
-        bound = balanced_exchange(self.workload, self.patchwork.devices, imbalance=self.imbalance)
-        return -(-bound.words // self.patchwork.devices)
-
-    @property
-    def gap(self) -> float | None:
-        """Words of the busiest rank over the bound's; None where nothing must be sent."""
-        bound = self.bound_words_per_device
-        return self.words_per_device / bound if bound else None
+    def pairs(self) -> list[int]:
+        """Pairs of every rank."""
+        return self.patchwork.pairs(self.workload.keys)
 
 
 def plan_patches(workload: Workload, patchwork: Patchwork) -> PatchesPlan:

@@ -1,36 +1,32 @@
 """The words that every rank of a patchwork sends and receives, stage by stage: exact.
 
-Stages are those of strips: rows and keys go straight to the ranks that compute with them, and results straight home.
 Of keys that several ranks need, some are passed on by one of these (``sources``), so that no rank sends far more than
 the mean; no word is sent twice for that.
 """
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
+from attenio.cluster import traffic as tokens_of_ranks
 from attenio.cluster.bytes import stage_widths_bytes
-from attenio.cluster.patches.layout import Choices, Counts, Patchwork, holdings
-from attenio.cluster.strips.words import STAGES, applies
-from attenio.cluster.words import Stage, StageWords, Widths, stage_widths
+from attenio.cluster.layout import Counts
+from attenio.cluster.patches.layout import Choices, Patchwork, holdings
+from attenio.cluster.traffic import STAGES, applies, words_of_stages
+from attenio.cluster.words import Stage, StageWords, stage_widths
 from attenio.errors import InvalidInput
-from attenio.workload import Direction, Workload
+from attenio.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Traffic:
-    """Tokens of a head of the table that ranks send and get, and from which rank a rank has the keys of a block.
+class Traffic(tokens_of_ranks.Traffic):
+    """Tokens that ranks send and get, and from which rank a rank has the keys of a block.
 
     ``sources`` is [head, block, rank], -1 where a rank owns the block or does without it.
     """
 
-    rows_out: Counts
-    rows_in: Counts
-    keys_in: Counts
-    keys_home: Counts
-    keys_passed: Counts
     sources: Counts
 
 
@@ -53,38 +49,13 @@ def patches_words(workload: Workload, patchwork: Patchwork) -> tuple[StageWords,
     [('gather-queries', 65536), ('gather-keys', 139264), ('reduce-outputs', 66560)]
     """
     check_workload(workload, patchwork)
-    return tuple(
-        _stage(work, patchwork, stage, stage_widths(work, stage))
-        for work in _passes(workload)
-        for stage in STAGES[work.direction]
-    )
+    return words_of_stages(workload, patchwork.heads, partial(traffic, patchwork=patchwork))
 
 
 def patches_bytes(workload: Workload, patchwork: Patchwork) -> tuple[StageWords, ...]:
     """The same in bytes, as ranks of torch.distributed send them; widths are those of a grid's stages."""
     check_workload(workload, patchwork)
-    return tuple(
-        _stage(work, patchwork, stage, stage_widths_bytes(work, stage))
-        for work in _passes(workload)
-        for stage in STAGES[work.direction]
-    )
-
-
-def _passes(workload: Workload) -> tuple[Workload, ...]:
-    passes = (Direction.FORWARD, Direction.BACKWARD) if workload.is_training else (workload.direction,)
-    return tuple(workload.towards(each) for each in passes)
-
-
-def _stage(workload: Workload, patchwork: Patchwork, stage: Stage, widths: Widths) -> StageWords:
-    found = traffic(workload, patchwork)
-    row = workload.batch * (workload.heads // patchwork.heads) * widths.row
-    key = workload.batch * (workload.kv_heads // patchwork.heads) * widths.key
-    if stage is Stage.GATHER_QUERIES:
-        return StageWords(stage=stage, sent=row * found.rows_out, received=row * found.rows_in)
-    if stage is Stage.GATHER_KEYS:
-        return StageWords(stage=stage, sent=key * found.keys_passed, received=key * found.keys_in)
-    sent = row * found.rows_in + key * found.keys_in
-    return StageWords(stage=stage, sent=sent, received=row * found.rows_out + key * found.keys_home)
+    return words_of_stages(workload, patchwork.heads, partial(traffic, patchwork=patchwork), stage_widths_bytes)
 
 
 @lru_cache(maxsize=64)
@@ -95,11 +66,11 @@ def traffic(workload: Workload, patchwork: Patchwork) -> Traffic:
     mine = owners[None] == np.arange(ranks, dtype=np.int64)[:, None]  # [rank, block]
     rows, keys = has.rows & ~mine[:, None], has.keys & ~mine[:, None]
     rows_in, keys_in = ((each * sizes).sum(axis=(1, 2)) for each in (rows, keys))
-    rows_out, keys_home = ((mine * (sizes * each.sum(axis=(0, 1)))).sum(axis=1) for each in (rows, keys))
+    rows_out, keys_out = ((mine * (sizes * each.sum(axis=(0, 1)))).sum(axis=1) for each in (rows, keys))
     width = {stage: stage_widths(workload, stage) for stage in STAGES[workload.direction]}
     row = {stage: workload.batch * (workload.heads // patchwork.heads) * each.row for stage, each in width.items()}
     key = {stage: workload.batch * (workload.kv_heads // patchwork.heads) * each.key for stage, each in width.items()}
-    sent = key[Stage.GATHER_KEYS] * keys_home + row[Stage.GATHER_QUERIES] * rows_out
+    sent = key[Stage.GATHER_KEYS] * keys_out + row[Stage.GATHER_QUERIES] * rows_out
     for stage in STAGES[workload.direction][2:]:
         sent = sent + row[stage] * rows_in + key[stage] * keys_in
     sources = _sources(keys.transpose(1, 2, 0), owners, sent, key[Stage.GATHER_KEYS] * sizes)
@@ -107,7 +78,7 @@ def traffic(workload: Workload, patchwork: Patchwork) -> Traffic:
     _, block, _ = np.nonzero(sources >= 0)
     np.add.at(passed, sources[sources >= 0], sizes[block])
     return Traffic(
-        rows_out=rows_out, rows_in=rows_in, keys_in=keys_in, keys_home=keys_home, keys_passed=passed, sources=sources
+        rows_out=rows_out, rows_in=rows_in, keys_in=keys_in, keys_out=keys_out, keys_passed=passed, sources=sources
     )
 
 

@@ -5,8 +5,9 @@ strips of rows, the last rows first; the places of a strip have all of its rows 
 few places are left share the triangle of the first rows. Each part is as large as every other.
 """
 
+from attenio.cluster.layout import Product
 from attenio.cluster.strips.homes import Owners
-from attenio.cluster.strips.layout import Product, Strips
+from attenio.cluster.strips.layout import Strips
 from attenio.cluster.strips.plan import StripsPlan, best_strips, plan_strips
 from attenio.cluster.strips.words import strips_words
 

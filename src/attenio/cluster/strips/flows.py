@@ -1,33 +1,18 @@
-"""Every message of a layout in strips, stage by stage, as ranks and words: for levels of links and their simulation.
-
-Keys come in two rounds, from their homes and from those that pass some on. Messages of a rank are in turns, to the
-rank after it first, so that not all begin with the same one.
-"""
+"""Every message of a layout in strips, stage by stage, as ranks and words."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.cluster.flows import Round, rounds_of, summed
 from attenio.cluster.loads import Flows
 from attenio.cluster.spans import Span, Tokens
 from attenio.cluster.strips.layout import Strips
-from attenio.cluster.strips.words import STAGES, traffic
-from attenio.cluster.words import Stage, stage_widths
-from attenio.workload import Direction, Workload
+from attenio.cluster.strips.words import traffic
+from attenio.workload import Workload
 
 Counts = NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Round:
-    """Messages that need nothing of each other; ``is_passed_on`` of keys that others than their homes send."""
-
-    direction: Direction
-    stage: Stage
-    is_passed_on: bool
-    flows: Flows
 
 
 def rounds(workload: Workload, strips: Strips) -> tuple[Round, ...]:
@@ -39,33 +24,7 @@ def rounds(workload: Workload, strips: Strips) -> tuple[Round, ...]:
     [('gather-queries', False, 673280), ('gather-keys', False, 1753088), ('gather-keys', True, 166912),
      ('reduce-outputs', False, 683800)]
     """
-    passes = (Direction.FORWARD, Direction.BACKWARD) if workload.is_training else (workload.direction,)
-    return tuple(each for one in passes for each in _of_pass(workload.towards(one), strips))
-
-
-def _of_pass(workload: Workload, strips: Strips) -> Iterable[Round]:
-    messages = _Messages(workload, strips)
-    rows, keys = messages.rows(), messages.keys()
-    for stage in STAGES[workload.direction]:
-        widths = stage_widths(workload, stage)
-        row = workload.batch * (workload.heads // strips.heads) * widths.row
-        key = workload.batch * (workload.kv_heads // strips.heads) * widths.key
-        if stage is Stage.GATHER_KEYS:
-            for is_passed_on, some in ((False, messages.first()), (True, messages.second())):
-                if len(some.words):
-                    flows = _in_turns(some, key, strips.devices)
-                    yield Round(direction=workload.direction, stage=stage, is_passed_on=is_passed_on, flows=flows)
-            continue
-        some, width = (rows, row) if widths.row else (keys, key)
-        if stage is not Stage.GATHER_QUERIES:
-            some = Flows(some.targets, some.sources, some.words)
-        flows = _in_turns(some, width, strips.devices)
-        yield Round(direction=workload.direction, stage=stage, is_passed_on=False, flows=flows)
-
-
-def _in_turns(some: Flows, width: int, ranks: int) -> Flows:
-    order = np.lexsort((some.sources, (some.targets - some.sources) % ranks))
-    return Flows(some.sources[order], some.targets[order], width * some.words[order])
+    return tuple(rounds_of(workload, strips.heads, strips.devices, lambda work: _Messages(work, strips)))
 
 
 class _Messages:
@@ -95,7 +54,7 @@ class _Messages:
         given = self._to_groups(
             Flows(*np.array([[r.home, r.place, r.span[1] - r.span[0]] for r in self.relays], np.int64).reshape(-1, 3).T)
         )
-        return _summed(Flows(*(np.concatenate(both) for both in zip(straight, given, strict=True))), self.ranks)
+        return summed(Flows(*(np.concatenate(both) for both in zip(straight, given, strict=True))), self.ranks)
 
     def second(self) -> Flows:
         """Keys that are passed on, within a head group."""
@@ -109,7 +68,7 @@ class _Messages:
         sources, targets = ((each[:, None] * self.heads + group).reshape(-1) for each in (place[relay], target))
         others = targets != np.repeat(home[relay], self.heads)
         flows = Flows(sources[others], targets[others], np.repeat(words, self.heads)[others])
-        return _summed(flows, self.ranks)
+        return summed(flows, self.ranks)
 
     def _to_groups(self, found: Flows) -> Flows:
         """From ranks to places, made messages to the ranks of each; nobody sends to itself."""
@@ -117,7 +76,7 @@ class _Messages:
         sources, words = (np.repeat(each, self.heads) for each in (found.sources, found.words))
         targets = (found.targets[:, None] * self.heads + group).reshape(-1)
         others = sources != targets
-        return _summed(Flows(sources[others], targets[others], words[others]), self.ranks)
+        return summed(Flows(sources[others], targets[others], words[others]), self.ranks)
 
 
 class _Owned:
@@ -139,12 +98,3 @@ class _Owned:
                 parts.append(np.stack([self.owners[some], np.full(len(count), place, dtype=np.int64), count]))
         whole = np.concatenate(parts, axis=1) if parts else np.zeros((3, 0), dtype=np.int64)
         return Flows(*whole)
-
-
-def _summed(flows: Flows, ranks: int) -> Flows:
-    """One message from a rank to another."""
-    both, at = np.unique(flows.sources * ranks + flows.targets, return_inverse=True)
-    words = np.zeros(len(both), dtype=np.int64)
-    np.add.at(words, at, flows.words)
-    some = words > 0
-    return Flows(both[some] // ranks, both[some] % ranks, words[some])

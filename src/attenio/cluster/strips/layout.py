@@ -20,19 +20,14 @@ from itertools import pairwise
 from math import isqrt
 from typing import assert_never
 
+import numpy as np
+
+from attenio.cluster.layout import NONE, Counts, Product
 from attenio.cluster.partition import even_sizes
-from attenio.cluster.spans import Tokens
+from attenio.cluster.spans import Span, Tokens
 from attenio.cluster.strips.homes import Owners, Places, homes_in_rows, pieces, zigzag_homes
 from attenio.errors import InvalidInput
 from attenio.quantities import checked_count
-
-
-@dataclass(frozen=True, kw_only=True)
-class Product:
-    """Rows and keys of a place: it computes their pairs that the mask requires."""
-
-    rows: Tokens
-    keys: Tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +65,26 @@ class Strips:
         """The tokens that every rank owns."""
         return _homes(self, tokens)
 
-    def cells(self, tokens: int) -> tuple[Tokens, ...]:
+    def homes_of_places(self, tokens: int) -> tuple[Tokens, ...]:
         """The tokens that the ranks of every place own."""
         homes, h = self.homes(tokens), self.heads
         return tuple(Tokens.union(homes[p : p + h]) for p in range(0, self.devices, h))
+
+    def held(self, tokens: int, rank: int) -> tuple[Product, ...]:
+        """By head group: rows and keys that a rank computes with, of its own group only."""
+        place, group = divmod(rank, self.heads)
+        nothing = Product(rows=NONE, keys=NONE)
+        return tuple(self.products(tokens)[place] if head == group else nothing for head in range(self.heads))
+
+    def cells(self, tokens: int, rank: int, head: int) -> tuple[tuple[Span, Span], ...]:
+        """Rows and keys that a rank computes of a head group, as rectangles."""
+        mine = self.held(tokens, rank)[head]
+        return tuple((rows, keys) for rows in mine.rows.spans for keys in mine.keys.spans if keys[0] < rows[1])
+
+    def longest_messages(self, tokens: int) -> tuple[Counts, Counts]:
+        """All own tokens in one head group."""
+        own = np.array([len(home) for home in self.homes(tokens)], dtype=np.int64)
+        return own, own
 
     def products(self, tokens: int) -> tuple[Product, ...]:
         """What every place computes, in a sequence of so many tokens."""
@@ -116,7 +127,7 @@ def check_strips(strips: Strips, tokens: int) -> None:
 @lru_cache(maxsize=64)
 def _products(strips: Strips, tokens: int) -> tuple[Product, ...]:
     check_strips(strips, tokens)
-    edges, cells = strips.boundaries(tokens), strips.cells(tokens)
+    edges, cells = strips.boundaries(tokens), strips.homes_of_places(tokens)
     found, first = _top(edges[-1], strips.top), strips.top
     for count, end, start in zip(strips.counts, edges, edges[1:], strict=False):
         found += _strip(start, end, cells[first : first + count])

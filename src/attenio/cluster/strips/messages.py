@@ -1,59 +1,51 @@
-"""Which tokens travel between which ranks of a layout in strips. The same on all ranks, and all that they need to know.
-
-Keys travel in two rounds: from their homes to those that compute with them, and from those that pass some on.
-"""
+"""Which tokens travel between which ranks of a layout in strips: a rank has rows and keys of one head group."""
 
 from dataclasses import dataclass
 from functools import cached_property
 
+from attenio.cluster.layout import NONE, ByHead, Messages
 from attenio.cluster.spans import Tokens
-from attenio.cluster.strips.layout import Product, Strips
+from attenio.cluster.strips.layout import Strips
 from attenio.cluster.strips.relays import Relay
-
-NONE = Tokens(())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Messages:
+class StripsMessages(Messages):
     """The messages of one pass."""
 
     strips: Strips
-    tokens: int
     relays: tuple[Relay, ...]
 
-    @cached_property
-    def homes(self) -> tuple[Tokens, ...]:
-        """The tokens of every rank."""
-        return self.strips.homes(self.tokens)
+    @property
+    def layout(self) -> Strips:
+        """Whose messages these are."""
+        return self.strips
 
-    def product(self, rank: int) -> Product:
-        """What a rank computes, for its heads."""
-        return self.strips.products(self.tokens)[rank // self.strips.heads]
+    @property
+    def is_passed_on(self) -> bool:
+        """Whether there is a second round."""
+        return bool(self.relays)
 
-    def rows(self, source: int, target: int) -> Tokens:
-        """Queries that go from their home to a rank that computes with them; their results come back."""
-        return NONE if source == target else self.homes[source].both(self.product(target).rows)
-
-    def keys_home(self, source: int, target: int) -> Tokens:
-        """Keys of a home that another rank computes with; their gradients come back."""
-        return NONE if source == target else self.homes[source].both(self.product(target).keys)
-
-    def keys_first(self, source: int, target: int) -> Tokens:
+    def keys_first(self, source: int, target: int) -> ByHead:
         """Keys that go from their home to a rank in the first round."""
         mine = self._away.get(source, {})
         direct = self.keys_home(source, target)
         if not mine or source == target:
             return direct
-        kept = direct.without(Tokens.union(mine.values()))
-        return Tokens.union([kept, mine.get(target // self.strips.heads, NONE)])
+        head, away = target % self.strips.heads, Tokens.union(mine.values())
+        kept = direct[head].without(away)
+        return self._of_head(head, Tokens.union([kept, mine.get(target // self.strips.heads, NONE)]))
 
-    def keys_second(self, source: int, target: int) -> Tokens:
+    def keys_second(self, source: int, target: int) -> ByHead:
         """Keys that a rank passes on to another one of its head group in the second round."""
         h = self.strips.heads
         if source == target or source % h != target % h:
-            return NONE
+            return self._of_head(0, NONE)
         passed = (Tokens((each.span,)) for each in self._passing.get(source // h, ()) if each.home != target)
-        return Tokens.union(passed).both(self.product(target).keys)
+        return self._of_head(target % h, Tokens.union(passed).both(self.held(target)[target % h].keys))
+
+    def _of_head(self, head: int, tokens: Tokens) -> ByHead:
+        return tuple(tokens if each == head else NONE for each in range(self.strips.heads))
 
     @cached_property
     def _away(self) -> dict[int, dict[int, Tokens]]:

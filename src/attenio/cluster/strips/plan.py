@@ -7,19 +7,17 @@
 """
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import exp, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attenio.cluster.bounds import balanced_exchange
+from attenio.cluster.layout_plan import LayoutPlan
 from attenio.cluster.strips.homes import Owners
 from attenio.cluster.strips.layout import Strips, product_pairs
-from attenio.cluster.strips.memory import strips_memory
-from attenio.cluster.strips.words import STAGES, all_words, applies, check_workload, strips_words
-from attenio.cluster.words import stage_widths
+from attenio.cluster.strips.words import all_words, check_workload, strips_words
+from attenio.cluster.traffic import STAGES, applies
+from attenio.cluster.words import StageWords, stage_widths
 from attenio.errors import InvalidInput
 from attenio.workload import Direction, Workload
 
@@ -35,50 +33,23 @@ _TOPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StripsPlan:
-    """Strips on so many devices: everything that is counted about them."""
+class StripsPlan(LayoutPlan):
+    """Strips on so many devices."""
 
-    workload: Workload
     strips: Strips
 
-    @cached_property
-    def sent(self) -> NDArray[np.int64]:
-        """Words that every rank sends."""
-        total: NDArray[np.int64] = np.sum([each.sent for each in strips_words(self.workload, self.strips)], axis=0)
-        return total
-
     @property
-    def words_per_device(self) -> int:
-        """Words that the busiest rank sends."""
-        return int(self.sent.max())
+    def layout(self) -> Strips:
+        """The layout."""
+        return self.strips
 
-    @property
-    def total_words(self) -> int:
-        """Words that all ranks send."""
-        return int(self.sent.sum())
+    def words(self) -> tuple[StageWords, ...]:
+        """What every rank sends and receives in every stage."""
+        return strips_words(self.workload, self.strips)
 
-    @cached_property
-    def memory_words(self) -> int:
-        """Words that the rank with most holds."""
-        return int(strips_memory(self.workload, self.strips).max())
-
-    @cached_property
-    def imbalance(self) -> Fraction:
-        """Pairs of the busiest rank over the mean."""
-        each = [product_pairs(one) for one in self.strips.products(self.workload.keys)]
-        return Fraction(max(each) * len(each), sum(each))
-
-    @cached_property
-    def bound_words_per_device(self) -> int:
-        """Words that the busiest device must send for work as even as this."""
-        bound = balanced_exchange(self.workload, self.strips.devices, imbalance=self.imbalance)
-        return -(-bound.words // self.strips.devices)
-
-    @property
-    def gap(self) -> float | None:
-        """Words of the busiest rank over the bound's; None where nothing must be sent."""
-        bound = self.bound_words_per_device
-        return self.words_per_device / bound if bound else None
+    def pairs(self) -> list[int]:
+        """Pairs of every place."""
+        return [product_pairs(each) for each in self.strips.products(self.workload.keys)]
 
 
 def plan_strips(workload: Workload, strips: Strips) -> StripsPlan:

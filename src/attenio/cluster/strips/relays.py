@@ -12,8 +12,9 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.cluster.layout import Product
 from attenio.cluster.spans import Span, Tokens
-from attenio.cluster.strips.layout import Product, Strips
+from attenio.cluster.strips.layout import Strips
 
 # Sent words over the mean that no rank need go below; the steps in which the limit comes down to that, and how often
 # others make room at a step, for some and for many ranks.

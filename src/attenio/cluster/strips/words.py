@@ -1,53 +1,27 @@
-"""The words that every rank of a layout in strips sends and receives, stage by stage: exact.
-
-Every rank sends its queries, keys and values straight to those that compute with them, heads of a group to the ranks
-of that group, and results come straight back. There is no exchange of heads before or after. Forward:
-
-    gather-queries   own queries to the ranks whose rows they are
-    gather-keys      own keys and values to the ranks that need them; some are passed on (``relays``)
-    reduce-outputs   partial outputs with their log-sum-exps to the queries' homes
-
-Backward, gather-queries has Q, dO, D and the log-sum-exps, and reduce-queries and reduce-keys bring gradients home.
-Widths are those of the same stages of a grid.
-"""
+"""The words that every rank of a layout in strips sends and receives, stage by stage: exact."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
+from attenio.cluster import traffic as tokens_of_ranks
 from attenio.cluster.bytes import stage_widths_bytes
+from attenio.cluster.layout import Counts
 from attenio.cluster.spans import Tokens
 from attenio.cluster.strips.layout import Strips
 from attenio.cluster.strips.relays import Copies, Relay, relays
-from attenio.cluster.words import Stage, StageWords, Widths, stage_widths
+from attenio.cluster.traffic import STAGES, applies, stage_words, words_of_stages
+from attenio.cluster.words import Stage, StageWords, stage_widths
 from attenio.errors import InvalidInput
-from attenio.masks import Causal
-from attenio.workload import Direction, Workload
-
-Counts = NDArray[np.int64]
-STAGES = {
-    Direction.FORWARD: (Stage.GATHER_QUERIES, Stage.GATHER_KEYS, Stage.REDUCE_OUTPUTS),
-    Direction.BACKWARD: (Stage.GATHER_QUERIES, Stage.GATHER_KEYS, Stage.REDUCE_QUERIES, Stage.REDUCE_KEYS),
-}
+from attenio.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Traffic:
-    """Tokens that every rank sends to those that compute with them, and that it gets; ``passed`` with relays."""
+class Traffic(tokens_of_ranks.Traffic):
+    """Tokens that ranks send and get, and keys that some pass on."""
 
-    rows_out: Counts
-    rows_in: Counts
-    keys_out: Counts
-    keys_in: Counts
-    keys_passed: Counts
     relays: tuple[Relay, ...]
-
-
-def applies(workload: Workload) -> bool:
-    """Whether a workload can be cut into strips: causal, as many queries as keys, values apart from keys."""
-    return isinstance(workload.mask, Causal) and workload.queries == workload.keys and not workload.values_in_keys
 
 
 def check_workload(workload: Workload, strips: Strips) -> None:
@@ -68,37 +42,13 @@ def strips_words(workload: Workload, strips: Strips) -> tuple[StageWords, ...]:
     [('gather-queries', 98304), ('gather-keys', 282624), ('reduce-outputs', 154960)]
     """
     check_workload(workload, strips)
-    if workload.is_training:
-        passes = (workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD))
-        return tuple(each for one in passes for each in strips_words(one, strips))
-    found = traffic(workload, strips)
-    return tuple(
-        _stage(workload, strips, stage, found, stage_widths(workload, stage)) for stage in STAGES[workload.direction]
-    )
+    return words_of_stages(workload, strips.heads, partial(traffic, strips=strips))
 
 
 def strips_bytes(workload: Workload, strips: Strips) -> tuple[StageWords, ...]:
     """The same in bytes, as ranks of torch.distributed send them; widths are those of a grid's stages."""
     check_workload(workload, strips)
-    if workload.is_training:
-        passes = (workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD))
-        return tuple(each for one in passes for each in strips_bytes(one, strips))
-    found = traffic(workload, strips)
-    return tuple(
-        _stage(workload, strips, stage, found, stage_widths_bytes(workload, stage))
-        for stage in STAGES[workload.direction]
-    )
-
-
-def _stage(workload: Workload, strips: Strips, stage: Stage, found: Traffic, widths: Widths) -> StageWords:
-    row = workload.batch * (workload.heads // strips.heads) * widths.row
-    key = workload.batch * (workload.kv_heads // strips.heads) * widths.key
-    out, came = row * found.rows_out + key * found.keys_out, row * found.rows_in + key * found.keys_in
-    if stage is Stage.GATHER_QUERIES:
-        return StageWords(stage=stage, sent=out, received=came)
-    if stage is Stage.GATHER_KEYS:
-        return StageWords(stage=stage, sent=key * found.keys_passed, received=came)
-    return StageWords(stage=stage, sent=came, received=out)
+    return words_of_stages(workload, strips.heads, partial(traffic, strips=strips), stage_widths_bytes)
 
 
 @lru_cache(maxsize=32)
@@ -111,13 +61,8 @@ def traffic(workload: Workload, strips: Strips) -> Traffic:
 def all_words(workload: Workload, strips: Strips) -> int:
     """Words that all ranks send together, whoever passes keys on."""
     check_workload(workload, strips)
-    passes = (Direction.FORWARD, Direction.BACKWARD) if workload.is_training else (workload.direction,)
-    found, works = direct_traffic(workload.keys, strips), [workload.towards(each) for each in passes]
-    return sum(
-        int(_stage(work, strips, stage, found, stage_widths(work, stage)).received.sum())
-        for work in works
-        for stage in STAGES[work.direction]
-    )
+    found = direct_traffic(workload.keys, strips)
+    return sum(int(each.received.sum()) for each in words_of_stages(workload, strips.heads, lambda _: found))
 
 
 @lru_cache(maxsize=32)
@@ -148,7 +93,7 @@ def _relayed(workload: Workload, strips: Strips, direct: Traffic, copies: Copies
     tokens, h, products = workload.keys, strips.heads, strips.products(workload.keys)
     sent: Counts = np.sum(
         [
-            _stage(workload, strips, each, direct, stage_widths(workload, each)).sent
+            stage_words(workload, h, each, direct, stage_widths(workload, each)).sent
             for each in STAGES[workload.direction]
         ],
         axis=0,

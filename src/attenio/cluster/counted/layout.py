@@ -1,7 +1,7 @@
-"""A patchwork on counted memories: every word that ranks send goes over a counted network, head by head.
+"""Strips and patchworks on counted memories: every word that ranks send goes over a counted network, head by head.
 
-Ranks own tokens with all heads. For each head of the table they get the rows and keys of their part, compute the pairs
-that the table gives them, and send what they found home.
+Ranks own tokens with all heads. For each head group they get the rows and keys of their part, compute the pairs that
+the layout gives them, and send what they found home.
 """
 
 from contextlib import ExitStack
@@ -12,47 +12,48 @@ from attenio.cluster.counted.device import Values
 from attenio.cluster.counted.forward import added, normalised
 from attenio.cluster.counted.network import Network
 from attenio.cluster.counted.owners import CountedRank, RunOfOwners, positions
+from attenio.cluster.counted.part import attend, differentiate
 from attenio.cluster.counted.run import Arrays, ClusterRun
-from attenio.cluster.counted.strips import at, attend, differentiate
-from attenio.cluster.patches.layout import Patchwork, holdings
-from attenio.cluster.patches.memory import longest_message
-from attenio.cluster.patches.messages import Messages
-from attenio.cluster.patches.words import check_workload, traffic
+from attenio.cluster.layout import ByHead, Messages
+from attenio.cluster.layouts import check_workload, messages_of
+from attenio.cluster.patches.layout import Patchwork
 from attenio.cluster.spans import Tokens
+from attenio.cluster.strips.layout import Strips
 from attenio.cluster.words import Stage
 from attenio.memory import FastMemory
 from attenio.workload import Direction, Workload
 
 
-def execute_patches(
-    workload: Workload, patchwork: Patchwork, inputs: Arrays, *, memory_words: int | None = None
+def execute_layout(
+    workload: Workload, layout: Strips | Patchwork, inputs: Arrays, *, memory_words: int | None = None
 ) -> ClusterRun:
-    """Run attention, its gradients or a training step over the ranks of a patchwork."""
-    check_workload(workload, patchwork)
-    network, room = Network(patchwork.devices), 2**50 if memory_words is None else memory_words
+    """Run attention, its gradients or a training step over the ranks of a layout."""
+    check_workload(workload, layout)
+    network, room = Network(layout.devices), 2**50 if memory_words is None else memory_words
     with ExitStack() as every:
         ranks = [
             CountedRank(
                 workload=workload, memory=FastMemory(room, intermediate_words=workload.accumulator_words),
-                stack=every.enter_context(ExitStack()), heads=slice(None), kv_heads=slice(None),
+                stack=every.enter_context(ExitStack()),
             )
-            for _ in range(patchwork.devices)
+            for _ in range(layout.devices)
         ]  # fmt: skip
-        results = _Run(workload, patchwork, ranks, network).all(inputs)
+        results = _Run(workload, layout, ranks, network).all(inputs)
     return ClusterRun(network=network, peak_words=tuple(rank.memory.peak_words for rank in ranks), results=results)
 
 
 class _Run(RunOfOwners):
-    """All ranks of a patchwork."""
+    """All ranks of a layout."""
 
-    def __init__(self, workload: Workload, patchwork: Patchwork, ranks: list[CountedRank], network: Network) -> None:
-        super().__init__(workload, patchwork.homes(workload.keys), ranks, network)
-        self.patchwork = patchwork
-        self.of_q, self.of_kv = workload.heads // patchwork.heads, workload.kv_heads // patchwork.heads
+    def __init__(
+        self, workload: Workload, layout: Strips | Patchwork, ranks: list[CountedRank], network: Network
+    ) -> None:
+        super().__init__(workload, layout.homes(workload.keys), ranks, network)
+        self.layout = layout
+        self.of_q, self.of_kv = workload.heads // layout.heads, workload.kv_heads // layout.heads
 
     def messages(self, direction: Direction) -> Messages:
-        sources = traffic(self.work.towards(direction), self.patchwork).sources
-        return Messages(patchwork=self.patchwork, tokens=self.work.keys, sources=sources)
+        return messages_of(self.work.towards(direction), self.layout)
 
     def heads_of(self, name: str, head: int) -> slice:
         count = self.of_kv if name.endswith("KV") else self.of_q
@@ -80,9 +81,7 @@ class _Run(RunOfOwners):
             for source in everyone:
                 self.copy("KV", (source, target), messages.keys_second(source, target), messages, second=True)
 
-    def copy(
-        self, name: str, ends: tuple[int, int], sent: tuple[Tokens, ...], messages: Messages, *, second: bool
-    ) -> None:
+    def copy(self, name: str, ends: tuple[int, int], sent: ByHead, messages: Messages, *, second: bool) -> None:
         """Send some tokens of every head from one rank into another's part."""
         source, target = ends
         for head, some in enumerate(sent):
@@ -113,11 +112,12 @@ class _Run(RunOfOwners):
 
     def visible(self, messages: Messages, index: int, head: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
         """Which pairs of a rank's rows and keys of a head are its own to compute."""
-        mine, edges = messages.held(index)[head], np.cumsum(self.patchwork.sizes(self.work.keys))
-        rows, keys = positions(mine.rows), positions(mine.keys)
-        makers = holdings(self.patchwork).makers[head]
-        at_rows, at_keys = (np.searchsorted(edges, each, side="right") for each in (rows, keys))
-        return np.asarray((makers[np.ix_(at_rows, at_keys)] == index) & (keys[None] <= rows[:, None]))
+        mine = messages.held(index)[head]
+        rows, keys = positions(mine.rows)[:, None], positions(mine.keys)[None]
+        own = np.zeros((rows.size, keys.size), dtype=np.bool_)
+        for (first, stop), (start, end) in self.layout.cells(self.work.keys, index, head):
+            own |= (rows >= first) & (rows < stop) & (keys >= start) & (keys < end)
+        return own & (keys <= rows)
 
     def forward(self) -> None:
         work, messages = self.work, self.messages(Direction.FORWARD)
@@ -135,7 +135,7 @@ class _Run(RunOfOwners):
                     attend(work, arrays, self.visible(messages, index, head))
             for stack in parts:
                 stack.close()
-            room = longest_message(self.patchwork, holdings(self.patchwork).rows, self.patchwork.sizes(work.keys))
+            room, _ = self.layout.longest_messages(work.keys)
             for index, stack in enumerate(states):
                 self.merge(messages, index, stack, int(room[index]))
 
@@ -183,8 +183,7 @@ class _Run(RunOfOwners):
                     differentiate(work, arrays, self.visible(messages, index, head))
             for stack in parts:
                 stack.close()
-            has, sizes = holdings(self.patchwork), self.patchwork.sizes(work.keys)
-            rooms = [longest_message(self.patchwork, each, sizes) for each in (has.rows, has.keys)]
+            rooms = self.layout.longest_messages(work.keys)
             for index, stack in enumerate(states):
                 words = max(
                     int(rooms[0][index]) * self.of_q * work.d, int(rooms[1][index]) * self.of_kv * work.key_words
@@ -209,3 +208,8 @@ class _Run(RunOfOwners):
                         self.network.send(stage, (source, home), values, into, words_each=wide)
                         whole[:, self.heads_of(name, head), at(own, some)] += into
             rank.arrays[name][...] = whole
+
+
+def at(held: Tokens, some: Tokens) -> "np.ndarray[tuple[int, ...], np.dtype[np.int64]]":
+    """Where some tokens lie among those that are held."""
+    return np.searchsorted(positions(held), positions(some)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Patchworks on ranks that are threads: results beside the definition, and bytes beside the plan."""
+"""Strips and patchworks on ranks that are threads: results beside the definition, and bytes beside the plan."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.cluster.executor.in_memory import InMemory, run_ranks
-from attenio.cluster.executor.patches import PatchesPart, backward, forward
+from attenio.cluster.executor.layout import LayoutPart, backward, forward
 from attenio.cluster.executor.transport import Network
+from attenio.cluster.layouts import layout_bytes, messages_of
 from attenio.cluster.patches import Patchwork
-from attenio.cluster.patches.messages import Messages
-from attenio.cluster.patches.words import patches_bytes, traffic
+from attenio.cluster.strips import Owners, Strips
 from attenio.workload import Direction, Workload
 from cluster.executor.definition import FLOOR, defined, on_one_device
 from cluster.patches.strategies import patchworks
@@ -21,24 +21,33 @@ UNBOUNDED = 2**40
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> tuple[Workload, Patchwork, torch.dtype]:
-    patchwork, more, group = draw(patchworks()), draw(st.integers(1, 2)), draw(st.integers(1, 3))
-    dtype = draw(st.sampled_from(list(TYPES)))
+def layouts(draw: st.DrawFn) -> Strips | Patchwork:
+    if draw(st.booleans()):
+        return draw(patchworks())
+    counts = draw(st.sampled_from([(), (1,), (2,), (2, 1), (3, 2), (2, 2, 1)]))
+    return Strips(
+        heads=draw(st.integers(1, 2)), counts=counts, top=draw(st.integers(1, 2)), owners=draw(st.sampled_from(Owners))
+    )
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[Workload, Strips | Patchwork, torch.dtype]:
+    layout, more, group = draw(layouts()), draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    dtype, fewest = draw(st.sampled_from(list(TYPES))), 20 + max(4 * layout.devices, getattr(layout, "blocks", 0))
     workload = Workload(
-        n=draw(st.integers(patchwork.blocks + 20, patchwork.blocks + 60)), d=draw(st.sampled_from([8, 16])),
-        value_dim=draw(st.sampled_from([8, 16])), heads=patchwork.heads * more * group,
-        kv_heads=patchwork.heads * more, batch=draw(st.integers(1, 2)), mask="causal", dtype=TYPES[dtype],
-        direction="training",
+        n=draw(st.integers(fewest, fewest + 40)), d=draw(st.sampled_from([8, 16])),
+        value_dim=draw(st.sampled_from([8, 16])), heads=layout.heads * more * group, kv_heads=layout.heads * more,
+        batch=draw(st.integers(1, 2)), mask="causal", dtype=TYPES[dtype], direction="training",
     )  # fmt: skip
-    return workload, patchwork, dtype
+    return workload, layout, dtype
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=24, deadline=None, derandomize=True)
 @given(problems(), st.integers(0, 2**31))
-def test_patches_give_what_one_device_gives_within_twice_its_error_and_send_what_is_planned_to_the_byte(
-    problem: tuple[Workload, Patchwork, torch.dtype], seed: int
+def test_layouts_give_what_one_device_gives_within_twice_its_error_and_send_what_is_planned_to_the_byte(
+    problem: tuple[Workload, Strips | Patchwork, torch.dtype], seed: int
 ) -> None:
-    workload, patchwork, dtype = problem
+    workload, layout, dtype = problem
     torch.manual_seed(seed)
     n, batch = workload.keys, workload.batch
     shapes = [
@@ -48,16 +57,16 @@ def test_patches_give_what_one_device_gives_within_twice_its_error_and_send_what
         (batch, workload.heads, n, workload.value_dim),
     ]
     whole = [torch.randn(shape).to(dtype) for shape in shapes]
-    homes = [torch.cat([torch.arange(*span) for span in home.spans]) for home in patchwork.homes(n)]
+    homes = [torch.cat([torch.arange(*span) for span in home.spans]) for home in layout.homes(n)]
 
     def work(end: InMemory) -> tuple[Any, ...]:
         network = Network(transport=end)
-        part = PatchesPart(workload=workload, patchwork=patchwork, network=network, scale=workload.d**-0.5)
+        part = LayoutPart(workload=workload, layout=layout, network=network, scale=workload.d**-0.5)
         mine = [tensor[:, :, homes[end.rank]] for tensor in whole]
         output, kept = forward(part, *mine[:3])
         return output, *backward(part, kept, mine[3]), network.ledger
 
-    done = run_ranks(patchwork.devices, work)
+    done = run_ranks(layout.devices, work)
     found = [torch.full_like(each, torch.nan) for each in (whole[3], *whole[:3])]
     for own, (*parts, _) in zip(homes, done, strict=True):
         for into, part in zip(found, parts, strict=True):
@@ -67,7 +76,7 @@ def test_patches_give_what_one_device_gives_within_twice_its_error_and_send_what
         error, other = (float((each.double() - want).norm()) for each in (mine, one))
         assert error <= 2 * other + FLOOR * want.numel() ** 0.5
     for direction in (Direction.FORWARD, Direction.BACKWARD):
-        for each in patches_bytes(workload.towards(direction), patchwork):
+        for each in layout_bytes(workload.towards(direction), layout):
             for rank, (*_, ledger) in enumerate(done):
                 told = [ledger.sent_bytes, ledger.received_bytes]
                 sent, received = (
@@ -79,13 +88,16 @@ def test_patches_give_what_one_device_gives_within_twice_its_error_and_send_what
 
 def test_keys_that_several_ranks_need_are_passed_on_where_their_owner_has_most_to_send() -> None:
     makers = tuple(max(1, row) if row != key else row for row in range(4) for key in range(row + 1))
-    patchwork = Patchwork(owners=(0, 1, 2, 3), makers=(makers,))
-    workload = Workload(n=200, d=8, heads=1, mask="causal")
-    messages = Messages(patchwork=patchwork, tokens=200, sources=traffic(workload, patchwork).sources)
-    assert messages.is_passed_on
-    first, second = (
-        sum(len(sent(one, other)[0]) for one in range(4) for other in range(4))
-        for sent in (messages.keys_first, messages.keys_second)
-    )
-    everyone = sum(len(messages.keys_home(one, other)[0]) for one in range(4) for other in range(4))
-    assert second > 0 and first + second == everyone
+    for layout in (Patchwork(owners=(0, 1, 2, 3), makers=(makers,)), Strips(heads=2, counts=(3, 2, 2))):
+        messages = messages_of(Workload(n=200, d=8, heads=2, mask="causal"), layout)
+        assert messages.is_passed_on
+        first, second, everyone = (
+            sum(
+                len(each)
+                for one in range(layout.devices)
+                for other in range(layout.devices)
+                for each in sent(one, other)
+            )
+            for sent in (messages.keys_first, messages.keys_second, messages.keys_home)
+        )
+        assert second > 0 and first + second == everyone
