@@ -26,7 +26,9 @@ def test_the_gradient_is_that_of_the_formula_itself(causal: bool, tolerance: flo
     def attention(*inputs: torch.Tensor) -> torch.Tensor:
         return approximate_attention(*inputs, certificate=certificate, rows=2, value_columns=columns, **options)
 
-    assert torch.autograd.gradcheck(attention, [t.requires_grad_() for t in tensors])
+    # Every entry in the first case, and in the others one random direction of all entries at once.
+    fast_mode = (causal, tolerance) != (False, 0.3)
+    assert torch.autograd.gradcheck(attention, [t.requires_grad_() for t in tensors], fast_mode=fast_mode)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])

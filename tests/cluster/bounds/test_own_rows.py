@@ -70,7 +70,7 @@ def test_no_placement_exchanges_less_for_its_balance(
     placed.owner = random.permutation(placed.owner) if seed % 2 else placed.owner
     head = OwnRows(tokens=tokens, devices=devices, group=group, row_words=2, key_words=2, heads=kv_heads)
     # from even work on, rows of a head and a range of keys go to the device that has least to do
-    for _ in range(12):
+    for _ in range(8):
         bound = own_row_words(head, placed.imbalance)
         assert bound <= placed.words(2, 2)
         one, start = int(random.integers(group * kv_heads)), int(random.integers(tokens))

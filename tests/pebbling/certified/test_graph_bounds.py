@@ -78,7 +78,7 @@ def found(game: Game, theorem: Theorem) -> GraphBound:
 
 
 BEYOND_COMPULSORY = [
-    (Theorem.PARTITION, Game(graph=lines_of_a_plane(8), red=4, sliding=True)),
+    (Theorem.PARTITION, Game(graph=lines_of_a_plane(7), red=4, sliding=True)),
     (Theorem.COUNTING, Game(graph=fft(128), red=3)),
     (Theorem.COUNTING, Game(graph=fft(128), red=3, variant=Variant.ONE_SHOT)),
     (Theorem.COUNTING, Game(graph=fft(256), red=2, variant=Variant.PARTIAL)),

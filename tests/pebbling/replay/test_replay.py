@@ -58,8 +58,10 @@ def recorded(workload, dataflow, tiles=None):
 @SOME
 @given(workload=workloads(), data=st.data())
 def test_a_run_is_a_legal_game_at_its_counted_words_on_its_counted_memory(dataflow, workload, data):
-    run = recorded(workload, dataflow, data.draw(tiles_for(workload, dataflow)))
+    tiles = data.draw(tiles_for(workload, dataflow))
+    run = recorded(workload, dataflow, tiles)
     played = replay(run)
+    is_computed_twice_only_for_other_columns(played.game, dataflow, workload, tiles)
     verdict = check(played.game, played.schedule)
     assert verdict.complaint is None
     assert (verdict.loaded_words, verdict.stored_words) == (run.trace.loaded_words, run.trace.stored_words)
@@ -73,7 +75,7 @@ def test_a_run_is_a_legal_game_at_its_counted_words_on_its_counted_memory(datafl
 @every_dataflow
 @FEW
 @given(workload=workloads(), data=st.data())
-def test_at_every_move_inputs_and_computed_values_fit_the_buffers_reserved_for_them(dataflow, workload, data):
+def test_at_every_move_values_fit_the_buffers_reserved_for_them_and_no_load_or_store_is_idle(dataflow, workload, data):
     played = replay(recorded(workload, dataflow, data.draw(tiles_for(workload, dataflow))))
     graph, board = played.game.graph, Board(played.game)
     is_input = (np.diff(graph.parent_starts) == 0) * graph.weights
@@ -85,14 +87,11 @@ def test_at_every_move_inputs_and_computed_values_fit_the_buffers_reserved_for_t
         assert inputs <= for_inputs
         assert board.red_words - inputs <= reserved - for_inputs
     assert board.red_words == 0
+    lacks_no_load_and_no_store_of_an_output(played, data)
 
 
-@every_dataflow
-@FEW
-@given(workload=workloads(), data=st.data())
-def test_a_value_is_computed_twice_only_where_probabilities_are_made_again_for_other_columns(dataflow, workload, data):
-    tiles = data.draw(tiles_for(workload, dataflow))
-    game = replay(recorded(workload, dataflow, tiles)).game
+def is_computed_twice_only_for_other_columns(game, dataflow, workload, tiles):
+    """A value is, and only where probabilities are made again."""
     chunks = {Dataflow.SQUARE_TILING: "depth_tile", Dataflow.RANK_ONE_TILING: "output_columns"}
     chunk = (chunks | {Dataflow.KEPT_KEYS: "value_columns"}).get(dataflow)
     again = chunk is not None and tiles[chunk] < workload.value_dim
@@ -100,11 +99,8 @@ def test_a_value_is_computed_twice_only_where_probabilities_are_made_again_for_o
     assert game.sliding
 
 
-@every_dataflow
-@FEW
-@given(workload=workloads(), data=st.data())
-def test_a_schedule_that_lacks_one_load_or_one_store_of_an_output_is_refused(dataflow, workload, data):
-    played = replay(recorded(workload, dataflow, data.draw(tiles_for(workload, dataflow))))
+def lacks_no_load_and_no_store_of_an_output(played, data):
+    """A schedule without one of them is refused."""
     outputs = set(played.game.graph.outputs.tolist())
     moves = list(played.schedule)
     needed = [

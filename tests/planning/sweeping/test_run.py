@@ -128,7 +128,7 @@ def test_progress_counts_points_to_the_end(monkeypatch: pytest.MonkeyPatch) -> N
     assert seen == [(5, 12), (10, 12), (12, 12)]
 
 
-@LAWS
+@settings(LAWS, max_examples=6)
 @given(grid=grids(), chunk=st.integers(3, 50))
 def test_chunks_make_no_difference(grid: SweepGrid, chunk: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
