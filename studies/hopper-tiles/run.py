@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ from attenio.measurement.software import software_of
 
 PAIRS = (*((width, width) for width in WIDTHS), (192, 128))
 # Multiples of every row tile and key tile, so that no tile is cut off.
-LENGTHS = (384, 1536, 6144)
+LENGTHS = (384, 1536, 12288)
 ROWS = 614_400
 REPEATS, REPLAYED_MS = 7, 4.0
 SEED = 0
@@ -54,8 +55,8 @@ class Variant(NamedTuple):
 
 def variants() -> Iterator[Variant]:
     for d, width in PAIRS:
-        for tiles in possible_tiles(d, width):
-            for causal in (False, True):
+        for causal in (False, True):
+            for tiles in possible_tiles(d, width):
                 yield Variant(d, width, causal, tiles)
 
 
@@ -79,31 +80,36 @@ def compile_only(variant: Variant) -> str | None:
     return None
 
 
-def samples_ms(variant: Variant, n: int) -> list[float]:
-    """Milliseconds of launches on so many rows, one sample a replay."""
-    problem, attended = problem_of(variant, n, ROWS // n)
+def samples_ms(variants: list[Variant], n: int) -> list[list[float]]:
+    """Milliseconds of launches on so many rows of every variant: one sample a replay, and variants in turns, so that
+    the clock, which falls with the power that is drawn, is the same for all."""
+    problem, attended = problem_of(variants[0], n, ROWS // n)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    with torch.cuda.stream(stream):
-        forward.run(problem, attended, variant.tiles)
-        before.record()
-        forward.run(problem, attended, variant.tiles)
-        after.record()
-    torch.cuda.synchronize()
-    count = max(1, round(REPLAYED_MS / before.elapsed_time(after)))
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        for _ in range(count):
+    replays = []
+    for variant in variants:
+        with torch.cuda.stream(stream):
             forward.run(problem, attended, variant.tiles)
-    samples = []
+            before.record()
+            forward.run(problem, attended, variant.tiles)
+            after.record()
+        torch.cuda.synchronize()
+        count = max(1, round(REPLAYED_MS / before.elapsed_time(after)))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(count):
+                forward.run(problem, attended, variant.tiles)
+        replays.append((graph, count))
+    samples: list[list[float]] = [[] for _ in variants]
     for _ in range(REPEATS + 1):
-        before.record()
-        graph.replay()
-        after.record()
-        after.synchronize()
-        samples.append(before.elapsed_time(after) / count)
-    return samples[1:]
+        for (graph, count), taken in zip(replays, samples, strict=True):
+            before.record()
+            graph.replay()
+            after.record()
+            after.synchronize()
+            taken.append(before.elapsed_time(after) / count)
+    return [taken[1:] for taken in samples]
 
 
 @cache
@@ -131,19 +137,23 @@ def main() -> None:
     with multiprocessing.get_context("spawn").Pool(max(1, (os.cpu_count() or 2) - 2)) as pool:
         refusals = pool.map(compile_only, left, chunksize=1)
     torch.manual_seed(SEED)
-    for place, (variant, refused) in enumerate(zip(left, refusals, strict=True)):
-        entry: dict[str, Any] = {
-            "name": variant.name, "d": variant.d, "width": variant.width, "causal": variant.causal,
-            "tiles": asdict(variant.tiles),
-        }  # fmt: skip
-        if refused is None:
-            entry["samples_ms"] = {str(n): samples_ms(variant, n) for n in LENGTHS}
-        else:
-            entry["refused"] = refused
-        results["variants"].append(entry)
-        if place % 20 == 19 or place == len(left) - 1:
-            write_atomically(file, json.dumps(results, indent=1) + "\n")
-            print(f"{place + 1} of {len(left)}", flush=True)
+    told = dict(zip(left, refusals, strict=True))
+    for form, members in groupby(left, key=lambda variant: variant[:3]):
+        same = list(members)
+        running = [variant for variant in same if told[variant] is None]
+        taken = {n: samples_ms(running, n) for n in LENGTHS} if running else {}
+        for variant in same:
+            entry: dict[str, Any] = {
+                "name": variant.name, "d": variant.d, "width": variant.width, "causal": variant.causal,
+                "tiles": asdict(variant.tiles),
+            }  # fmt: skip
+            if told[variant] is None:
+                entry["samples_ms"] = {str(n): taken[n][running.index(variant)] for n in LENGTHS}
+            else:
+                entry["refused"] = told[variant]
+            results["variants"].append(entry)
+        write_atomically(file, json.dumps(results, indent=1) + "\n")
+        print(f"{form[0]}/{form[1]} {'causal' if form[2] else 'full'}: {len(same)} variants", flush=True)
 
 
 if __name__ == "__main__":

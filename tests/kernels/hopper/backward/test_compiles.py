@@ -99,15 +99,16 @@ def test_a_variant_multiplies_on_tensor_cores_and_fits(compiled, name):
     found, variant = compiled[name], VARIANTS[name]
     config = backward_config(variant.d, variant.width)
     assert found["shared"] <= 227 * 2**10 and found["overwritten barriers"] == 0
-    assert found["LDL"] == found["STL"] == 0
-    # Each consumer: S or dP (or both) before the loop and in it; two gradients or one; dQ in it and after it, or
-    # in a third group. A gradient of two tiles side by side takes products for both.
+    # No register leaves in a loop; one that only the epilogue needs may wait outside, once a block and consumer.
+    assert found["LDL"] <= 2 and found["STL"] <= 4 if name == "middle" else found["LDL"] == found["STL"] == 0
+    # Each consumer: S or dP (or both) before the loop and in it; two gradients or one, those of heads up to 128 in the
+    # loop and after it; dQ in it and after it, or in a third group. A gradient of two tiles side by side takes products
+    # for both.
     deep, rows, shares = (config.d + config.width) // 16, config.rows // 16, SHARES[config.kernel.__name__]
     gradients = sum(len(list(filter(None, side_by_side(columns)))) for columns in (config.d, config.width))
-    assert (
-        found["HGMMA"]
-        == (4 * deep + 2 * gradients * rows if config.keys == 128 else 2 * deep + gradients * rows) + shares
-    )
+    times = {"key_stationary_d64_kernel": 2, "key_stationary_d128_kernel": 4, "spilled_key_gradients_kernel": 1}
+    scores = (4 if config.keys == 128 else 2) * deep
+    assert found["HGMMA"] == scores + times[config.kernel.__name__] * gradients * rows + shares
     # Products of a group wait for each other nowhere: the compiler would otherwise start each by itself. Those of 32
     # columns beside 64 have fewer instructions each.
     assert found["WARPGROUP.ARRIVE"] <= found["HGMMA"] // (3 if config.d == 96 else 4)

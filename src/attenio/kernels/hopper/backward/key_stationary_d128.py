@@ -42,6 +42,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from attenio.kernels.hopper.backward.block import (
     ANY_NUMBER,
     ANY_PLACE,
+    Block,
     Launch,
     Ranges,
     Shape,
@@ -54,11 +55,10 @@ from attenio.kernels.hopper.backward.block import (
     whole_rows,
 )
 from attenio.kernels.hopper.backward.probabilities import SHIFT, for_ds, rounded, unpacked
-from attenio.kernels.hopper.backward.producer import RowInputs, allocate, load_keys, load_rows
+from attenio.kernels.hopper.backward.producer import RowInputs, allocate, issue_first_rows, load_keys, load_rows
 from attenio.kernels.hopper.producer import advanced
 
-# TMA descriptors of what a block keeps, and of the gradients that it leaves; B is None where all columns are in A.
-_Kept = namedtuple("_Kept", "k_a k_b v_a v_b")
+# TMA descriptors of the gradients that a block leaves; B is None where all columns are in A.
 _Gradients = namedtuple("_Gradients", "dk_a dk_b dv_a dv_b dq_a dq_b")
 # Of a product that makes 64 rows and columns of dQ.
 _SQUARE = gl.constexpr(gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, 64, 16]))
@@ -95,20 +95,15 @@ def _add_half(dq_desc, dq_scale, tiles, ds_free, slot, zero, at, shape, HALF: gl
 
 
 @gluon.jit
-def _producer(kept, gradients, DQScale, inputs, ranges, tiles, barriers, launch, shape):
-    """Load what the consumers compute with, compute dQ of what they share, and write the gradients that they leave."""
+def _producer(gradients, DQScale, inputs, tiles, barriers, block, launch, shape):
+    """Load the rows that the consumers compute with, compute dQ of what these share, and write the gradients that they
+    leave."""
     KEYS: gl.constexpr = shape.KEYS
     ROWS: gl.constexpr = shape.ROWS
     D_A: gl.constexpr = shape.D_A
-    block = block_work(launch, ranges, ROWS, KEYS, shape.PACKED)
-    batch_head, tile, steps = block.batch_head, block.tile, block.steps
+    batch_head, tile, steps, start = block.batch_head, block.tile, block.steps, block.start
     batch, kv_head = batch_head // launch.kv_heads, batch_head % launch.kv_heads
     dq_desc = gradients.dq_a
-    load_keys(
-        kept.k_a, kept.v_a, kept.k_b, kept.v_b, tiles, barriers.kv_full,
-        batch, kv_head // launch.group_parts, tile * KEYS, shape,
-    )  # fmt: skip
-    start = staggered_start(tile, block.first_row, block.stop_row, ROWS)
     head, i, stage, phase = 0, start, 0, 1
     # The dQ accumulator is that of the heads of the launch.
     acc_head = (batch_head - launch.first_block // ((launch.keys + KEYS - 1) // KEYS)) * launch.group
@@ -124,10 +119,10 @@ def _producer(kept, gradients, DQScale, inputs, ranges, tiles, barriers, launch,
         if step >= shape.STAGES:
             mbarrier.wait(barriers.ds_full.index(slot), slot_phase)
             _add_half(dq_desc, dq_scale, tiles, barriers.ds_free, slot, zero, part * (D_A + shape.D_B), shape, 0)
-        if step <= steps:
+        if step < steps:
             load_rows(
                 inputs, tiles, barriers, stage, phase, stage, phase,
-                batch_head, batch, kv_head, head, i, launch, shape, SHIFT,
+                batch_head, batch, kv_head, head, i, step, launch, shape, SHIFT,
             )  # fmt: skip
             i = next_rows(i, block, ROWS)
             if (i == start) & (step + 1 < steps):
@@ -172,6 +167,75 @@ def _issue_product(kept, rows, kept_b, rows_b, zeros, shape):
 
 
 @gluon.jit
+def _row_tile(
+    dp, coarse, fine, dk, dk_b, dv, dv_b, i, stage, phase, slot, slot_phase, zeros, first_key, whole_first, whole_stop,
+    ranges, tiles, barriers, block, launch, scale_log2, shape, ME: gl.constexpr, LAST: gl.constexpr,
+):  # fmt: skip
+    """Add a tile of rows to the gradients and share its dS; compute P of the next and issue its dP."""
+    dtype: gl.constexpr = tiles.q_a.dtype
+    scores: gl.constexpr = zeros.type.layout
+    operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=dk.type.layout, k_width=2)
+    operand_b: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=dk_b.type.layout, k_width=2)
+    D_B: gl.constexpr = shape.D_B
+    # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own. A row
+    # says it, and not the step: that would take another register.
+    zero = i >> 30
+    q, do = tiles.q_a.index(stage), tiles.do_a.index(stage)
+    p16 = gl.convert_layout(unpacked(coarse, dtype), operand, assert_trivial=True)
+    dp = warpgroup_mma_wait(0, deps=(dp,))
+    dv = warpgroup_mma(p16, do, dv, is_async=True)
+    if D_B > 0:
+        p_b = gl.convert_layout(p16, operand_b, assert_trivial=True)
+        dv_b = warpgroup_mma(p_b, tiles.do_b.index(stage), dv_b, is_async=True)
+    delta = tiles.delta.index(stage).load(gl.SliceLayout(0, scores))
+    weights = gl.convert_layout(for_ds(coarse, fine, dtype), scores, assert_trivial=True)
+    ds = (weights * (dp * (0.5**SHIFT) - delta[None, :])).to(dtype)
+    if D_B > 0:
+        dv, dv_b, p16, p_b, ds = warpgroup_mma_wait(0, deps=(dv, dv_b, p16, p_b, ds))
+    else:
+        dv, p16, ds = warpgroup_mma_wait(0, deps=(dv, p16, ds))
+    mbarrier.wait(barriers.ds_free.index(slot), slot_phase)
+    tiles.ds.index(slot * 2 + ME).store(ds)
+    fence_async_shared()
+    mbarrier.arrive(barriers.ds_full.index(slot), count=1)
+    ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
+    before = stage
+    if not LAST:
+        stage, phase = advanced(stage, phase, shape.STAGES)
+        mbarrier.wait(barriers.q_full.index(stage), phase)
+        i = next_rows(i, block, shape.ROWS)
+        s = _issue_product(
+            tiles.k.index(zero + ME), tiles.q_a.index(stage), tiles.k_b.index(zero + ME), tiles.q_b.index(stage),
+            zeros, shape,
+        )  # fmt: skip
+    dk = warpgroup_mma(ds16, q, dk, is_async=True)
+    if D_B > 0:
+        ds_b = gl.convert_layout(ds16, operand_b, assert_trivial=True)
+        dk_b = warpgroup_mma(ds_b, tiles.q_b.index(before), dk_b, is_async=True)
+    if not LAST:
+        s = warpgroup_mma_wait(2 if D_B > 0 else 1, deps=(s,))
+        coarse, fine = _probabilities(
+            s, tiles.lse.index(stage).load(gl.SliceLayout(0, scores)), i, first_key + zero, whole_first, whole_stop,
+            block.batch_head // launch.kv_heads, ranges, launch, scale_log2, shape, scores, dtype,
+        )  # fmt: skip
+    if D_B > 0:
+        dk, dk_b, ds16, ds_b, coarse, fine = warpgroup_mma_wait(0, deps=(dk, dk_b, ds16, ds_b, coarse, fine))
+    else:
+        dk, ds16, coarse, fine = warpgroup_mma_wait(0, deps=(dk, ds16, coarse, fine))
+    mbarrier.arrive(barriers.q_empty.index(before), count=1)
+    if not LAST:
+        mbarrier.wait(barriers.do_full.index(stage), phase)
+        # The next dP is all that is in flight when the loop begins again: otherwise the compiler would let every
+        # product wait for the one before.
+        dp = _issue_product(
+            tiles.v.index(zero + ME), tiles.do_a.index(stage), tiles.v_b.index(zero + ME), tiles.do_b.index(stage),
+            zeros, shape,
+        )  # fmt: skip
+    slot, slot_phase = advanced(slot, slot_phase, shape.SLOTS)
+    return dp, coarse, fine, dk, dk_b, dv, dv_b, i, stage, phase, slot, slot_phase
+
+
+@gluon.jit
 def _consumer(ranges, tiles, barriers, launch, scale_log2, scale, shape, ME: gl.constexpr):
     dtype: gl.constexpr = tiles.q_a.dtype
     ROWS: gl.constexpr = shape.ROWS
@@ -179,9 +243,7 @@ def _consumer(ranges, tiles, barriers, launch, scale_log2, scale, shape, ME: gl.
     D_B: gl.constexpr = shape.D_B
     scores: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, ROWS, 16])
     grads: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, D, 16])
-    operand: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads, k_width=2)
     grads_b: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, D_B if D_B > 0 else D, 16])
-    operand_b: gl.constexpr = gl.DotOperandLayout(operand_index=0, parent=grads_b, k_width=2)
     block = block_work(launch, ranges, ROWS, shape.KEYS, shape.PACKED)
     k_s, v_s, q_s, do_s = tiles.k, tiles.v, tiles.q_a, tiles.do_a
     batch, first_key = block.batch_head // launch.kv_heads, block.tile * shape.KEYS + ME * 64
@@ -191,72 +253,30 @@ def _consumer(ranges, tiles, barriers, launch, scale_log2, scale, shape, ME: gl.
     dk, dv = gl.zeros([64, D], gl.float32, grads), gl.zeros([64, D], gl.float32, grads)
     dk_b = gl.zeros([64, D_B if D_B > 0 else D], gl.float32, grads_b)
     dv_b = dk_b
-    zero_s = gl.zeros([64, ROWS], gl.float32, scores)
+    zeros = gl.zeros([64, ROWS], gl.float32, scores)
     i, stage, phase, slot, slot_phase = staggered_start(block.tile, block.first_row, block.stop_row, ROWS), 0, 0, 0, 1
     mbarrier.wait(barriers.kv_full, 0)
-    mbarrier.wait(barriers.q_full.index(0), 0)
-    s = _issue_product(k_s.index(ME), q_s.index(0), tiles.k_b.index(ME), tiles.q_b.index(0), zero_s, shape)
-    s = warpgroup_mma_wait(0, deps=(s,))
-    coarse, fine = _probabilities(
-        s, tiles.lse.index(0).load(gl.SliceLayout(0, scores)), i, first_key,
-        whole_first, whole_stop, batch, ranges, launch, scale_log2, shape, scores, dtype,
-    )  # fmt: skip
-    mbarrier.wait(barriers.do_full.index(0), 0)
-    dp = _issue_product(v_s.index(ME), do_s.index(0), tiles.v_b.index(ME), tiles.do_b.index(0), zero_s, shape)
-    dp = warpgroup_mma_wait(0, deps=(dp,))
-    dp = warpgroup_mma_init(dp)
-    for _ in range(block.steps):
-        # Always 0, but not to the compiler: else it keeps the address of every operand in registers of its own. A row
-        # says it, and not the step: that would take another register.
-        zero = i >> 30
-        q, do = q_s.index(stage), do_s.index(stage)
-        p16 = gl.convert_layout(unpacked(coarse, dtype), operand, assert_trivial=True)
-        dp = warpgroup_mma_wait(0, deps=(dp,))
-        dv = warpgroup_mma(p16, do, dv, is_async=True)
-        if D_B > 0:
-            p_b = gl.convert_layout(p16, operand_b, assert_trivial=True)
-            dv_b = warpgroup_mma(p_b, tiles.do_b.index(stage), dv_b, is_async=True)
-        delta = tiles.delta.index(stage).load(gl.SliceLayout(0, scores))
-        weights = gl.convert_layout(for_ds(coarse, fine, dtype), scores, assert_trivial=True)
-        ds = (weights * (dp * (0.5**SHIFT) - delta[None, :])).to(dtype)
-        if D_B > 0:
-            dv, dv_b, p16, p_b, ds = warpgroup_mma_wait(0, deps=(dv, dv_b, p16, p_b, ds))
-        else:
-            dv, p16, ds = warpgroup_mma_wait(0, deps=(dv, p16, ds))
-        mbarrier.wait(barriers.ds_free.index(slot), slot_phase)
-        tiles.ds.index(slot * 2 + ME).store(ds)
-        fence_async_shared()
-        mbarrier.arrive(barriers.ds_full.index(slot), count=1)
-        ds16 = gl.convert_layout(ds, operand, assert_trivial=True)
-        before = stage
-        stage, phase = advanced(stage, phase, shape.STAGES)
-        mbarrier.wait(barriers.q_full.index(stage), phase)
-        i = next_rows(i, block, ROWS)
-        s = _issue_product(
-            k_s.index(zero + ME), q_s.index(stage), tiles.k_b.index(zero + ME), tiles.q_b.index(stage), zero_s, shape
-        )
-        dk = warpgroup_mma(ds16, q, dk, is_async=True)
-        if D_B > 0:
-            ds_b = gl.convert_layout(ds16, operand_b, assert_trivial=True)
-            dk_b = warpgroup_mma(ds_b, tiles.q_b.index(before), dk_b, is_async=True)
-        s = warpgroup_mma_wait(2 if D_B > 0 else 1, deps=(s,))
+    if block.steps > 0:
+        mbarrier.wait(barriers.q_full.index(0), 0)
+        s = _issue_product(k_s.index(ME), q_s.index(0), tiles.k_b.index(ME), tiles.q_b.index(0), zeros, shape)
+        s = warpgroup_mma_wait(0, deps=(s,))
         coarse, fine = _probabilities(
-            s, tiles.lse.index(stage).load(gl.SliceLayout(0, scores)), i, first_key + zero,
+            s, tiles.lse.index(0).load(gl.SliceLayout(0, scores)), i, first_key,
             whole_first, whole_stop, batch, ranges, launch, scale_log2, shape, scores, dtype,
         )  # fmt: skip
-        if D_B > 0:
-            dk, dk_b, ds16, ds_b, coarse, fine = warpgroup_mma_wait(0, deps=(dk, dk_b, ds16, ds_b, coarse, fine))
-        else:
-            dk, ds16, coarse, fine = warpgroup_mma_wait(0, deps=(dk, ds16, coarse, fine))
-        mbarrier.arrive(barriers.q_empty.index(before), count=1)
-        mbarrier.wait(barriers.do_full.index(stage), phase)
-        # The next dP is all that is in flight when the loop begins again: otherwise the compiler would let every
-        # product wait for the one before.
-        dp = _issue_product(
-            v_s.index(zero + ME), do_s.index(stage), tiles.v_b.index(zero + ME), tiles.do_b.index(stage), zero_s, shape
-        )
-        slot, slot_phase = advanced(slot, slot_phase, shape.SLOTS)
-    dp = warpgroup_mma_wait(0, deps=(dp,))
+        mbarrier.wait(barriers.do_full.index(0), 0)
+        dp = _issue_product(v_s.index(ME), do_s.index(0), tiles.v_b.index(ME), tiles.do_b.index(0), zeros, shape)
+        dp = warpgroup_mma_wait(0, deps=(dp,))
+        dp = warpgroup_mma_init(dp)
+        for _ in range(block.steps - 1):
+            dp, coarse, fine, dk, dk_b, dv, dv_b, i, stage, phase, slot, slot_phase = _row_tile(
+                dp, coarse, fine, dk, dk_b, dv, dv_b, i, stage, phase, slot, slot_phase, zeros, first_key, whole_first,
+                whole_stop, ranges, tiles, barriers, block, launch, scale_log2, shape, ME, False,
+            )  # fmt: skip
+        dp, coarse, fine, dk, dk_b, dv, dv_b, i, stage, phase, slot, slot_phase = _row_tile(
+            dp, coarse, fine, dk, dk_b, dv, dv_b, i, stage, phase, slot, slot_phase, zeros, first_key, whole_first,
+            whole_stop, ranges, tiles, barriers, block, launch, scale_log2, shape, ME, True,
+        )  # fmt: skip
     # When all slots are free, dQ is done, and keys are read no more.
     for _ in gl.static_range(shape.SLOTS):
         mbarrier.wait(barriers.ds_free.index(slot), slot_phase)
@@ -285,9 +305,15 @@ def key_stationary_d128_kernel(
     launch = Launch(
         first_block, together, kv_heads, group_parts, group, keys, below, above, row_begin, row_end, padded
     )  # fmt: skip
-    kept, gradients = _Kept(k_a, k_b, v_a, v_b), _Gradients(dk_a, dk_b, dv_a, dv_b, dq_a, dq_b)
+    gradients = _Gradients(dk_a, dk_b, dv_a, dv_b, dq_a, dq_b)
+    work = block_work(launch, ranges, ROWS, KEYS, PACKED)
+    start = staggered_start(work.tile, work.first_row, work.stop_row, ROWS)
+    block = Block(work.batch_head, work.tile, start, work.first_row, work.stop_row, work.steps)
+    load_keys(k_a, v_a, k_b, v_b, tiles, barriers.kv_full, block, launch, shape)
+    if block.steps > 0:
+        issue_first_rows(inputs, tiles, barriers, block, launch, shape)
     gl.warp_specialize([
-        (_producer, (kept, gradients, DQScale, inputs, ranges, tiles, barriers, launch, shape)),
+        (_producer, (gradients, DQScale, inputs, tiles, barriers, block, launch, shape)),
         (_consumer, (ranges, tiles, barriers, launch, scale_log2, scale, shape, 0)),
         (_consumer, (ranges, tiles, barriers, launch, scale_log2, scale, shape, 1)),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

@@ -39,7 +39,7 @@ from attenio.kernels.hopper.backward.block import (
     to_fixed_point,
     whole_rows,
 )
-from attenio.kernels.hopper.backward.producer import RowInputs, allocate, load_keys, load_row_tiles
+from attenio.kernels.hopper.backward.producer import RowInputs, allocate, issue_first_rows, load_keys, load_row_tiles
 from attenio.kernels.hopper.producer import advanced
 
 
@@ -52,14 +52,11 @@ def _staging(ds_s, part):
 
 
 @gluon.jit
-def _producer(k_desc, v_desc, dk_desc, dv_desc, inputs, tiles, barriers, block, launch, shape):
-    """Load what the consumers compute with, and write the gradients that they leave."""
+def _producer(dk_desc, dv_desc, inputs, tiles, barriers, block, launch, shape):
+    """Load the rows that the consumers compute with, and write the gradients that they leave."""
     batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
     first_key = block.tile * shape.KEYS
-    load_keys(
-        k_desc, v_desc, None, None, tiles, barriers.kv_full, batch, kv_head // launch.group_parts, first_key, shape
-    )  # fmt: skip
-    load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.STAGES, 0)
+    load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.STAGES, 0, 1)
     mbarrier.wait(barriers.written, 0)
     for part in gl.static_range(shape.KEYS // 64):
         at = [batch, kv_head, first_key + part * 64, 0]
@@ -213,8 +210,10 @@ def key_stationary_d64_kernel(
     start = staggered_start(work.tile, work.first_row, work.stop_row, ROWS)
     block = Block(work.batch_head, work.tile, start, work.first_row, work.stop_row, work.steps)
     inputs = RowInputs(q_desc, None, do_desc, None, Lse, Delta)
+    load_keys(k_desc, v_desc, None, None, tiles, barriers.kv_full, block, launch, shape)
+    issue_first_rows(inputs, tiles, barriers, block, launch, shape)
     gl.warp_specialize([
-        (_producer, (k_desc, v_desc, dk_desc, dv_desc, inputs, tiles, barriers, block, launch, shape)),
+        (_producer, (dk_desc, dv_desc, inputs, tiles, barriers, block, launch, shape)),
         (_consumer, (dq_desc, DQScale, ranges, tiles, barriers, block, launch, scale_log2, scale, shape, 0)),
         (_consumer, (dq_desc, DQScale, ranges, tiles, barriers, block, launch, scale_log2, scale, shape, 1)),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip

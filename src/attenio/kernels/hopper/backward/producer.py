@@ -82,11 +82,12 @@ def allocate(
 
 
 @gluon.jit
-def load_keys(k_desc, v_desc, k_b, v_b, tiles, kv_full, batch, kv_head, first_key, shape):
+def load_keys(k_desc, v_desc, k_b, v_b, tiles, kv_full, block, launch, shape):
     """Load the keys and values that a block keeps; those of a second tile beside the first, if there is one."""
+    batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads // launch.group_parts
     mbarrier.expect(kv_full, 2 * shape.KEYS * (shape.D_A + shape.D_B + shape.V_A + shape.V_B))
     for part in gl.static_range(shape.KEYS // 64):
-        at = first_key + part * 64
+        at = block.tile * shape.KEYS + part * 64
         tma.async_copy_global_to_shared(k_desc, [batch, kv_head, at, 0], kv_full, tiles.k.index(part))
         tma.async_copy_global_to_shared(v_desc, [batch, kv_head, at, 0], kv_full, tiles.v.index(part))
         if shape.D_B > 0:
@@ -96,15 +97,16 @@ def load_keys(k_desc, v_desc, k_b, v_b, tiles, kv_full, batch, kv_head, first_ke
 
 @gluon.jit
 def load_row_tiles(
-    inputs, tiles, barriers, block, launch, shape, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, SHIFT: gl.constexpr
+    inputs, tiles, barriers, block, launch, shape, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, SHIFT: gl.constexpr,
+    MORE: gl.constexpr,
 ):  # fmt: skip
-    """Load the tiles of rows from the block's start on, each when its stage is free."""
+    """Load the tiles of rows from the block's start on, each when its stage is free, and MORE that are not used."""
     batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
     head, i, stage, phase, do_stage, do_phase = 0, block.start, 0, 1, 0, 1
-    for step in range(block.steps + 1):
+    for step in range(block.steps + MORE):
         load_rows(
             inputs, tiles, barriers, stage, phase, do_stage, do_phase,
-            block.batch_head, batch, kv_head, head, i, launch, shape, SHIFT,
+            block.batch_head, batch, kv_head, head, i, step, launch, shape, SHIFT,
         )  # fmt: skip
         i = next_rows(i, block, shape.ROWS)
         if (i == block.start) & (step + 1 < block.steps):
@@ -114,26 +116,52 @@ def load_row_tiles(
 
 
 @gluon.jit
-def load_rows(
-    inputs, tiles, barriers, stage, phase, do_stage, do_phase, batch_head, batch, kv_head, of_group, i, launch, shape,
-    SHIFT: gl.constexpr,
-):  # fmt: skip
-    """Load one tile of rows of a head of the group, and their numbers, which are those of P times 2 to the SHIFT."""
-    q, do, lse_s, delta_s = (
-        tiles.q_a.index(stage), tiles.do_a.index(do_stage), tiles.lse.index(stage), tiles.delta.index(stage)
+def issue_q(inputs, tiles, barriers, stage, batch, head, i, shape):
+    """Issue the load of queries of a tile of rows."""
+    copy_tile(
+        inputs.q_a, inputs.q_b, batch, head, i, barriers.q_full.index(stage), tiles.q_a.index(stage),
+        tiles.q_b.index(stage), shape.D_A, shape.D_B,
     )  # fmt: skip
-    q_full, do_full = barriers.q_full.index(stage), barriers.do_full.index(do_stage)
-    q_empty, do_empty = barriers.q_empty.index(stage), barriers.do_empty.index(do_stage)
+
+
+@gluon.jit
+def issue_do(inputs, tiles, barriers, stage, batch, head, i, shape):
+    """Issue the load of dO of a tile of rows."""
+    copy_tile(
+        inputs.do_a, inputs.do_b, batch, head, i, barriers.do_full.index(stage), tiles.do_a.index(stage),
+        tiles.do_b.index(stage), shape.V_A, shape.V_B,
+    )  # fmt: skip
+
+
+@gluon.jit
+def issue_first_rows(inputs, tiles, barriers, block, launch, shape):
+    """Issue the loads of the block's first tile of rows: before the warpgroups part, which takes some 1,800 cycles."""
+    batch, head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads * launch.group
+    issue_q(inputs, tiles, barriers, 0, batch, head, block.start, shape)
+    issue_do(inputs, tiles, barriers, 0, batch, head, block.start, shape)
+
+
+@gluon.jit
+def load_rows(
+    inputs, tiles, barriers, stage, phase, do_stage, do_phase, batch_head, batch, kv_head, of_group, i, step, launch,
+    shape, SHIFT: gl.constexpr,
+):  # fmt: skip
+    """Load one tile of rows of a head of the group, and their numbers, which are those of P times 2 to the SHIFT.
+
+    The first tile has been issued before the warpgroups parted.
+    """
+    lse_s, delta_s = tiles.lse.index(stage), tiles.delta.index(stage)
     head, row = kv_head * launch.group + of_group, (batch_head * launch.group + of_group) * launch.padded + i
-    q_b, do_b = tiles.q_b.index(stage), tiles.do_b.index(do_stage)
     within = gl.arange(0, shape.ROWS, gl.BlockedLayout([1], [32], [4], [0]))
     lse, delta = gl.load(inputs.Lse + row + within), gl.load(inputs.Delta + row + within)
-    mbarrier.wait(q_empty, phase)
-    copy_tile(inputs.q_a, inputs.q_b, batch, head, i, q_full, q, q_b, shape.D_A, shape.D_B)
+    if step > 0:
+        mbarrier.wait(barriers.q_empty.index(stage), phase)
+        issue_q(inputs, tiles, barriers, stage, batch, head, i, shape)
     if SHIFT > 0:
         lse, delta = lse - SHIFT, delta * (0.5**SHIFT)
     lse_s.store(lse)
     delta_s.store(delta)
-    mbarrier.arrive(q_full, count=1)
-    mbarrier.wait(do_empty, do_phase)
-    copy_tile(inputs.do_a, inputs.do_b, batch, head, i, do_full, do, do_b, shape.V_A, shape.V_B)
+    mbarrier.arrive(barriers.q_full.index(stage), count=1)
+    if step > 0:
+        mbarrier.wait(barriers.do_empty.index(do_stage), do_phase)
+        issue_do(inputs, tiles, barriers, do_stage, batch, head, i, shape)

@@ -41,7 +41,7 @@ from attenio.kernels.hopper.backward.block import (
     whole_rows,
 )
 from attenio.kernels.hopper.backward.probabilities import SHIFT, as_fp16
-from attenio.kernels.hopper.backward.producer import Barriers, RowInputs, Tiles, load_row_tiles
+from attenio.kernels.hopper.backward.producer import Barriers, RowInputs, Tiles, issue_first_rows, load_row_tiles
 from attenio.kernels.hopper.producer import advanced
 
 # Where the keys that the block keeps are.
@@ -233,14 +233,19 @@ def _load_columns(desc_a, desc_b, place, rest, full, batch, kv_head, first_key, 
 
 
 @gluon.jit
-def _producer(k_a, k_b, v_a, v_b, inputs, tiles, barriers, place, block, launch, shape, P_SHIFT: gl.constexpr):
-    """Load K and V, then rows."""
+def _issue_keys(k_a, k_b, v_a, v_b, tiles, barriers, place, launch, shape):
+    """Issue the loads of K and V."""
     mbarrier.expect(barriers.kv_full, 2 * 64 * (shape.D_A + shape.D_B + shape.V_A + shape.V_B))
     batch, kv_head = place.batch, place.kv_head // launch.group_parts
     first_key = place.first_key
     _load_columns(k_a, k_b, tiles.p, tiles.k, barriers.kv_full, batch, kv_head, first_key, shape.D_A, shape.D_B)
     _load_columns(v_a, v_b, tiles.ds, tiles.v, barriers.kv_full, batch, kv_head, first_key, shape.V_A, shape.V_B)
-    load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.SLOTS, P_SHIFT)
+
+
+@gluon.jit
+def _producer(inputs, tiles, barriers, block, launch, shape, P_SHIFT: gl.constexpr):
+    """Load rows."""
+    load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.SLOTS, P_SHIFT, 1)
 
 
 @gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=ANY_PLACE)
@@ -305,8 +310,10 @@ def spilled_key_gradients_kernel(
     shape: gl.constexpr = Shape(ROWS, KEYS, D_A, D_B, V_A, V_B, STAGES, SLOTS, MASKED, PACKED)
     block = block_work(launch, ranges, ROWS, KEYS, PACKED)
     place = _Place(block.batch_head // kv_heads, block.batch_head % kv_heads, block.tile * KEYS)
+    _issue_keys(k_a, k_b, v_a, v_b, tiles, barriers, place, launch, shape)
+    issue_first_rows(inputs, tiles, barriers, block, launch, shape)
     gl.warp_specialize([
-        (_producer, (k_a, k_b, v_a, v_b, inputs, tiles, barriers, place, block, launch, shape, P_SHIFT)),
+        (_producer, (inputs, tiles, barriers, block, launch, shape, P_SHIFT)),
         (_p_consumer, (dv_a, dv_b, ranges, tiles, barriers, place, block, launch, scale_log2, shape, ADDS, P_SHIFT)),
         (_ds_consumer, (dk_a, dk_b, ds_desc, tiles, barriers, place, block, launch, scale, shape, ADDS, P_SHIFT)),
     ], [4, 4], [REGISTERS, REGISTERS])  # fmt: skip
