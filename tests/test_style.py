@@ -1,6 +1,8 @@
 """The limits that CONTRIBUTING sets on the source, and every exception to them with its reason."""
 
 import ast
+import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -32,6 +34,9 @@ LEAVES_DATAFLOWS_OUT = {
     "report/reproduction.py paper_volume_words": "the paper has formulas for four",
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+# Where a module defines a private name, and where anything but an attribute mentions one.
+DEFINED = re.compile(r"^(?:def |class )?(_[a-zA-Z]\w*)(?=[(:,]| =)", re.MULTILINE)
+MENTIONED = re.compile(r"(?<![\w.])_[a-zA-Z]\w*")
 
 
 def modules() -> list[tuple[str, str]]:
@@ -77,6 +82,15 @@ def test_a_function_has_at_most_seven_parameters_unless_its_signature_belongs_to
 
 def test_a_module_has_at_most_350_lines() -> None:
     assert [(path, lines) for path, text in modules() if (lines := len(text.splitlines())) > MOST_LINES] == []
+
+
+def test_a_private_name_is_used_by_its_module_or_by_one_that_imports_it() -> None:
+    mentioned = {path: Counter(MENTIONED.findall(text)) for path, text in modules()}
+    defined = {path: set(DEFINED.findall(text)) for path, text in modules()}
+    assert sum(map(len, defined.values())) > 1000
+    taken = {name for path, names in mentioned.items() for name in names.keys() - defined[path]}
+    once = {(path, name) for path, names in defined.items() for name in names if mentioned[path][name] == 1}
+    assert [f"{path} {name}" for path, name in sorted(once) if name not in taken] == []
 
 
 def test_only_the_face_of_a_package_lists_what_it_exports() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
 
 from attenio.accelerator.rtl.along_rows.store import Table
 from attenio.accelerator.rtl.along_rows.word_mac import WordMac, operand
@@ -20,6 +19,7 @@ from attenio.accelerator.rtl.arithmetic.maximum import Maximum
 from attenio.accelerator.rtl.controller import TRACED, Controller
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.exp_unit import ExpModule
+from attenio.accelerator.rtl.machine_ports import machine_ports
 from attenio.accelerator.rtl.parts import Library, Part
 from attenio.accelerator.rtl.row_position import Position
 from attenio.accelerator.step import Engine, Operation
@@ -34,19 +34,7 @@ class RowMachine(Part):
     def __init__(self, library: Library, design: Design) -> None:
         self.library, self.design = library, design
         self.store = design.control_store
-        pe, traced = design.hardware.pe, dict(Controller(design.nest).signature.members.items())
-        super().__init__(
-            {
-                **{f"queries_{line}": In(16 * pe.macs_per_line) for line in range(pe.lines)},
-                "take_queries": Out(1),
-                "kv": In(16 * design.arriving),
-                "take_kv": Out(1),
-                **{f"outputs_{line}": Out(16 * pe.macs_per_line) for line in range(pe.lines)},
-                "give_outputs": Out(1),
-                **{name: Out(member.shape) for name, member in traced.items()},
-                "late": Out(1),
-            }
-        )
+        super().__init__(machine_ports(design))
 
     def elaborate(self, _platform: object) -> Module:
         """Parts and wires."""

@@ -3,7 +3,6 @@
 from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
 
 from attenio.accelerator.rtl.array_control import ArrayControl
 from attenio.accelerator.rtl.controller import TRACED, Controller
@@ -14,6 +13,7 @@ from attenio.accelerator.rtl.exp_unit import ExpUnit
 from attenio.accelerator.rtl.hbm_port import HbmPort
 from attenio.accelerator.rtl.kv_buffer import KvBlock
 from attenio.accelerator.rtl.mac import control_of
+from attenio.accelerator.rtl.machine_ports import machine_ports
 from attenio.accelerator.rtl.parts import Library, Part
 from attenio.accelerator.rtl.pe_array import PeArray
 from attenio.accelerator.step import Engine
@@ -24,20 +24,7 @@ class Accelerator(Part):
 
     def __init__(self, library: Library, design: Design) -> None:
         self.library, self.design = library, design
-        pe = design.hardware.pe
-        traced = dict(Controller(design.nest).signature.members.items())
-        super().__init__(
-            {
-                **{f"queries_{line}": In(16 * pe.macs_per_line) for line in range(pe.lines)},
-                "take_queries": Out(1),
-                "kv": In(16 * design.arriving),
-                "take_kv": Out(1),
-                **{f"outputs_{line}": Out(16 * pe.macs_per_line) for line in range(pe.lines)},
-                "give_outputs": Out(1),
-                **{name: Out(member.shape) for name, member in traced.items()},
-                "late": Out(1),
-            }
-        )
+        super().__init__(machine_ports(design))
 
     def elaborate(self, _platform: object) -> Module:
         """Parts and wires."""

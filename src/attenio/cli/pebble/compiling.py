@@ -28,9 +28,7 @@ def telling_of_compiling() -> Iterator[None]:
         def on_start(self, event: Any) -> None:
             if not self.told:
                 self.told = True
-                print_aside(
-                    "compiling the search, about a minute, once on this computer; the time limit begins after that"
-                )
+                print_aside(_TOLD)
 
         def on_end(self, event: Any) -> None:
             pass

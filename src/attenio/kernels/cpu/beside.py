@@ -49,7 +49,6 @@ _boxes: dict[Form, Way] = {}
 _adding = Lock()
 _is_compiling, _threads = torch.compiler.is_dynamo_compiling, torch.get_num_threads
 _is_grad_enabled, _transforms = torch.is_grad_enabled, torch._C._are_functorch_transforms_active
-_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
 _WIDE_TYPES = frozenset((torch.float32, torch.float64))
 short_bytes[0] = _SHORT_BYTES = this_host().short_bytes
 _SHORT_STEP_BYTES = _SHORT_BYTES // 8

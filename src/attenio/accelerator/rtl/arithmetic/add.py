@@ -1,20 +1,13 @@
 """A sum, rounded once."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import In, Out
 
-from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, named, rounded, unpack
-from attenio.accelerator.rtl.parts import Part
+from attenio.accelerator.rtl.arithmetic.floats import named, rounded, unpack
+from attenio.accelerator.rtl.arithmetic.unit import BinaryUnit
 
 
-class Add(Part):
+class Add(BinaryUnit):
     """a + b; the smaller is shifted to the larger, and what falls out is one bit. If a is -inf, so is the sum."""
-
-    clocked = False
-
-    def __init__(self, form: Format = HALF) -> None:
-        self.form = form
-        super().__init__({**{name: In(form.bits) for name in "ab"}, "result": Out(form.bits)})
 
     def elaborate(self, _platform: object) -> Module:
         """The unit, without registers."""

@@ -1,20 +1,13 @@
 """A quotient, rounded once."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Out
 
-from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, leading_zeros, named, rounded, unpack
-from attenio.accelerator.rtl.parts import Part
+from attenio.accelerator.rtl.arithmetic.floats import leading_zeros, named, rounded, unpack
+from attenio.accelerator.rtl.arithmetic.unit import BinaryUnit
 
 
-class Divide(Part):
+class Divide(BinaryUnit):
     """a / b, and a itself where b is zero: one subtraction a digit, all of them in a row."""
-
-    clocked = False
-
-    def __init__(self, form: Format = HALF) -> None:
-        self.form = form
-        super().__init__({**{name: In(form.bits) for name in "ab"}, "result": Out(form.bits)})
 
     def elaborate(self, _platform: object) -> Module:
         """The unit, without registers."""

@@ -1,20 +1,13 @@
 """A product, rounded."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import In, Out
 
-from attenio.accelerator.rtl.arithmetic.floats import HALF, Format, named, rounded, unpack
-from attenio.accelerator.rtl.parts import Part
+from attenio.accelerator.rtl.arithmetic.floats import named, rounded, unpack
+from attenio.accelerator.rtl.arithmetic.unit import BinaryUnit
 
 
-class Multiply(Part):
+class Multiply(BinaryUnit):
     """a * b; a zero has the sign of the product."""
-
-    clocked = False
-
-    def __init__(self, form: Format = HALF) -> None:
-        self.form = form
-        super().__init__({**{name: In(form.bits) for name in "ab"}, "result": Out(form.bits)})
 
     def elaborate(self, _platform: object) -> Module:
         """The unit, without registers."""
