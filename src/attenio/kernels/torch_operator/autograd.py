@@ -150,21 +150,27 @@ _apply = super(torch.autograd.Function, _Attention).apply
 
 def unwatched(given: Arguments, known: Known | None = None) -> Tensor:
     """The operator's output for its arguments, where nothing watches, and what is known of the form of the call."""
-    query, key, value, bias, sinks = given.query, given.key, given.value, given.bias, given.sinks
-    wanted = query.requires_grad or key.requires_grad or value.requires_grad
-    wanted = wanted or (bias is not None and bias.requires_grad) or (sinks is not None and sinks.requires_grad)
-    if wanted and torch.is_grad_enabled():
-        output: Tensor = _apply(given, known, query, key, value, bias, sinks)
+    if _wants_gradients(given):
+        output: Tensor = _apply(given, known, given.query, given.key, given.value, given.bias, given.sinks)
         return output
     return attended(given, known, wanted=1)[0]
+
+
+def _wants_gradients(given: Arguments) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    bias, sinks = given.bias, given.sinks
+    wanted = given.query.requires_grad or given.key.requires_grad or given.value.requires_grad
+    return wanted or (bias is not None and bias.requires_grad) or (sinks is not None and sinks.requires_grad)
 
 
 def with_lse(given: Arguments) -> tuple[Tensor, Tensor]:
     """The output, and the natural logarithm of the sum of exponentials of every row; -inf where it saw nothing.
 
     The largest score is taken for a number: whatever it is, the sum of weights beside it holds the gradient.
+    Without gradients the operator is left out: the first call of it in a process imports PyTorch's compiler.
     """
-    if is_unwatched(given.tensors) and not torch.is_grad_enabled():
+    if is_unwatched(given.tensors) and not _wants_gradients(given):
         output, largest, total = attended(given, None, wanted=3)
     else:
         output, largest, total = operated(*given)
