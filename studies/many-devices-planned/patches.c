@@ -1,146 +1,342 @@
 /* Anneals a patchwork: which of P devices computes the pairs of two blocks, for every KV head. See patches.py.
  *
- *   patches P heads 1 blocks  row-out row-back key-out key-back  seconds seed  excess  balance0 balance1  heat0 heat1
- *           homes moves-homes file
+ *   patches P heads blocks  row-out row-back key-out key-back  limit  excess balance0 balance1 heat0 heat1
+ *           moves(thousands) seed homes begin out [in]
  *
- * Words are those of a block of a row (all query heads of a group) and of a key, on their way and back. What is made
- * less: words of all devices, ``excess`` for each word above TARGET that a device sends and nobody could pass on for it,
- * and ``balance`` for each pair of blocks by which its work differs from the mean. Homes: 0 in order, 1 zigzag. INIT
- * names a table to begin with (of as many or fewer blocks); with ROWS set everyone begins with own rows.
+ * Words are whole numbers: of a block of rows (all query heads of a KV head) and of keys, on their way and back. What is
+ * made less: words of all devices, excess/16 for each word above the limit that a device sends and nobody could pass on
+ * for it, and balance/16 for each half pair of blocks by which its work differs from the mean. All arithmetic is in
+ * integers, so that a seed gives the same table everywhere.
+ * homes: 0 in order, 1 zigzag, 2 in order and moved, 3 zigzag and moved. begin: 0 by heads, 1 own rows, 2 the table "in".
  */
-// cells: P devices, m heads, X row subgroups per head, B blocks. anneal.
+#include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <math.h>
 #include <string.h>
-#include <time.h>
-static unsigned long long s0=88172645463325252ULL;
-static inline unsigned long long rn(){s0^=s0<<13;s0^=s0>>7;s0^=s0<<17;return s0;}
-static inline double ru(){return (rn()>>11)*(1.0/9007199254740992.0);}
-static inline int ri(int n){return (int)(rn()%(unsigned)n);}
-int P,m,X,B; double ro,rb,ko,kb; // per block words: row of one subgroup out/back, key out/back
-int own[512];
-short *A; // a[h][x][i][j]
-int *cR; // [p][h][x][i]
-int *cK; // [p][h][j]
-double *S,*W; double tot; double *F; int *U; // F fixed keys sends
-#define IA(h,x,i,j) ((((h)*X+(x))*B+(i))*B+(j))
-#define IR(p,h,x,i) ((((p)*m+(h))*X+(x))*B+(i))
-#define IK(p,h,j) (((p)*m+(h))*B+(j))
-double wt(int i,int j){return i==j?0.5:1.0;}
-static inline void addc(int p,int h,int x,int i,int j){
-  if(cR[IR(p,h,x,i)]++==0 && own[i]!=p){S[own[i]]+=ro;S[p]+=rb;tot+=ro+rb;}
-  if(cK[IK(p,h,j)]++==0 && own[j]!=p){S[own[j]]+=ko;S[p]+=kb;tot+=ko+kb;if(U[h*B+j]++>0)F[own[j]]+=ko;}
-  W[p]+=wt(i,j);A[IA(h,x,i,j)]=p;
+
+typedef int64_t word;
+enum { SCALE = 16, STEPS = 2000, LOGS = 4096 };
+
+static int P, H, B, moves_homes;
+static word row_out, row_back, key_out, key_back, limit_, excess, balance;
+static int *owner, *makers, *row_cells, *key_cells, *users; /* cells of [rank, head, block]; users of [head, block] */
+static word *sent, *only, *work, share, energy; /* only: keys beyond the first copy, which others could pass on */
+static word logs[LOGS];
+static uint64_t state;
+
+static uint64_t draw(void) {
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return state * 0x2545F4914F6CDD1DULL;
 }
-static inline void remc(int p,int h,int x,int i,int j){
-  if(--cR[IR(p,h,x,i)]==0 && own[i]!=p){S[own[i]]-=ro;S[p]-=rb;tot-=ro+rb;}
-  if(--cK[IK(p,h,j)]==0 && own[j]!=p){S[own[j]]-=ko;S[p]-=kb;tot-=ko+kb;if(--U[h*B+j]>0)F[own[j]]-=ko;}
-  W[p]-=wt(i,j);
+static int below(int n) { return (int)(((draw() >> 32) * (uint64_t)n) >> 32); }
+
+static word charge(int p) {
+  word over = sent[p] - only[p] - limit_, off = work[p] - share;
+  return SCALE * sent[p] + (over > 0 ? excess * over : 0) + balance * (off > 0 ? off : -off);
 }
-double share,lam,mu,target;
-void recount(){
-  for(int p=0;p<P;p++)S[p]=F[p]=0; tot=0; 
-  for(int h=0;h<m;h++)for(int b=0;b<B;b++){int u=0;
-    for(int p=0;p<P;p++)if(p!=own[b]){ if(cK[IK(p,h,b)]){S[own[b]]+=ko;S[p]+=kb;tot+=ko+kb;if(u++)F[own[b]]+=ko;}
-      for(int x=0;x<X;x++)if(cR[IR(p,h,x,b)]){S[own[b]]+=ro;S[p]+=rb;tot+=ro+rb;}}
-    U[h*B+b]=u;}
-}
-double energy(){
-  double e=0,mx=0;
-  for(int p=0;p<P;p++){double d=(W[p]-share);  d=fabs(d); e+=d; if(S[p]-F[p]>target)mx+=S[p]-F[p]-target;}
-  return tot+mu*mx+lam*e;
-}
-typedef struct {int h,x,i,j;short old;} mv;
-mv *buf; int nb;
-static inline void mov(int h,int x,int i,int j,int q){
-  int p=A[IA(h,x,i,j)]; if(p==q) return;
-  buf[nb].h=h;buf[nb].x=x;buf[nb].i=i;buf[nb].j=j;buf[nb].old=p;nb++;
-  remc(p,h,x,i,j);addc(q,h,x,i,j);
-}
-int main(int c,char**v){
-  // args: P m X B ro rb ko kb secs seed mu lam0 lam1 T0 T1 homes(0 order,1 zigzag,2 file) outfile
-  P=atoi(v[1]);m=atoi(v[2]);X=atoi(v[3]);B=atoi(v[4]);ro=atof(v[5]);rb=atof(v[6]);ko=atof(v[7]);kb=atof(v[8]);
-  double secs=atof(v[9]);s0^=0x9E3779B97F4A7C15ULL*(atoi(v[10])+1);for(int i=0;i<20;i++)rn();
-  mu=atof(v[11]);double l0=atof(v[12]),l1=atof(v[13]),T0=atof(v[14]),T1=atof(v[15]);int hm=atoi(v[16]);
-  int mvhome=atoi(v[17]); target=getenv("TARGET")?atof(getenv("TARGET")):1e9;
-  int per=B/P;
-  for(int b=0;b<B;b++) own[b]= hm==0? b/per : (hm==1? ((b/(per/2>0?per/2:1))<P? b/(per/2):2*P-1-b/(per/2)) : -1);
-  if(hm>=2){FILE*f=fopen(v[19],"r");for(int b=0;b<B;b++)if(fscanf(f,"%d",&own[b])!=1)return 1;fclose(f);}
-  A=malloc(sizeof(short)*m*X*B*B);cR=calloc(P*m*X*B,sizeof(int));cK=calloc(P*m*B,sizeof(int));
-  S=calloc(P,8);F=calloc(P,8);U=calloc(m*B,sizeof(int));W=calloc(P,8);buf=malloc(sizeof(mv)*m*X*B*B);
-  int D=P>m?P/m:1;
-  share=(double)m*X*B*B/2/P;
-  for(int h=0;h<m;h++)for(int x=0;x<X;x++)for(int i=0;i<B;i++)for(int j=0;j<=i;j++){
-    int p; if(getenv("ROWS")) p=own[i]; else if(own[i]==own[j]) p=own[i]; else if(P>m) p=h*D+ (int)(((double)i*i/B/B)*D)%D; else p=h%P; addc(p,h,x,i,j);}
-  if(getenv("INIT")){FILE*f=fopen(getenv("INIT"),"r");int p0,m0,x0,b0;if(fscanf(f,"%d %d %d %d",&p0,&m0,&x0,&b0)!=4)return 1;int c0=B/b0;
-    int*o0=malloc(sizeof(int)*b0);for(int b=0;b<b0;b++)if(fscanf(f,"%d",&o0[b])!=1)return 1;
-    for(int h=0;h<m;h++)for(int x=0;x<X;x++)for(int i=0;i<B;i++)for(int j=0;j<=i;j++)remc(A[IA(h,x,i,j)],h,x,i,j);
-    for(int b=0;b<B;b++)own[b]=o0[b/c0];
-    short*a0=malloc(sizeof(short)*m0*b0*b0);for(int h=0;h<m0;h++)for(int i=0;i<b0;i++)for(int j=0;j<=i;j++){int t;if(fscanf(f,"%d",&t)!=1)return 1;a0[(h*b0+i)*b0+j]=t;}
-    fclose(f);
-    for(int h=0;h<m;h++)for(int x=0;x<X;x++)for(int i=0;i<B;i++)for(int j=0;j<=i;j++)addc(a0[((h%m0)*b0+i/c0)*b0+j/c0],h,x,i,j);
-    recount();}
-  lam=l0;
-  double e=energy(),best=1e99;short*bA=malloc(sizeof(short)*m*X*B*B);int bo[512];
-  clock_t t0=clock();double T=T0,fr=0;long it=0,acc=0;double bm=0,bx=0,bw=0;
-  for(;;){
-    if((it&255)==0){fr=(double)(clock()-t0)/CLOCKS_PER_SEC/secs;if(fr>=1)break;T=T0*pow(T1/T0,fr);lam=l0*pow(l1/l0,fr);e=energy();}
-    it++;nb=0;int sw0=-1,sw1=-1;
-    int h=ri(m),x=ri(X),i=ri(B),j=ri(i+1);int k=ri(100);int p=A[IA(h,x,i,j)];int q;
-    // choose q: often a device already having row or key
-    int z=ri(10); q=-1;
-    if(z<4){int i2=i,j2=ri(i+1);q=A[IA(h,x,i2,j2)];}
-    else if(z<7){int i2=j+ri(B-j);q=A[IA(h,ri(X),i2,j)];}
-    else if(z<8){q=own[ri(2)?i:j];}
-    else q=ri(P);
-    if(mvhome&&k<2){
-      int b1=ri(B),b2=ri(3)?ri(B):(b1+1)%B;int p1=own[b1],p2=own[b2];if(p1==p2)continue;
-      own[b1]=p2;own[b2]=p1; recount();
-      double e2=energy();
-      if(e2<=e||ru()<exp((e-e2)/T)){e=e2;acc++;}
-      else {own[b1]=p1;own[b2]=p2;recount();}
-    } else {
-    if(q==p) continue;
-    if(k<43){mov(h,x,i,j,q);}
-    else if(k<62){ // all of row i that p has
-      for(int jj=0;jj<=i;jj++) if(A[IA(h,x,i,jj)]==p) mov(h,x,i,jj,q);
-    } else if(k<76){ // key j of p, all rows/subgroups
-      for(int xx=0;xx<X;xx++)for(int ii=j;ii<B;ii++) if(A[IA(h,xx,ii,j)]==p) mov(h,xx,ii,j,q);
-    } else if(k<84){ // row i of p, exchanging with another row of q in same head
-      int i2=ri(B);
-      for(int jj=0;jj<=i;jj++) if(A[IA(h,x,i,jj)]==p) mov(h,x,i,jj,q);
-      int n0=nb;(void)n0;
-      for(int jj=0;jj<=i2;jj++) if(i2!=i&&A[IA(h,x,i2,jj)]==q) mov(h,x,i2,jj,p);
-    } else if(k<90){ // key exchange
-      int j2=ri(B);if(j2==j)continue;
-      for(int xx=0;xx<X;xx++)for(int ii=j;ii<B;ii++) if(A[IA(h,xx,ii,j)]==p) mov(h,xx,ii,j,q);
-      for(int xx=0;xx<X;xx++)for(int ii=j2;ii<B;ii++) if(A[IA(h,xx,ii,j2)]==q) mov(h,xx,ii,j2,p);
-    } else if(k<94){ // single swap with another cell of q
-      int i2=ri(B),j2=ri(i2+1),x2=ri(X),h2=ri(m);int tries=0;
-      while(A[IA(h2,x2,i2,j2)]!=q&&tries++<30){i2=ri(B);j2=ri(i2+1);}
-      if(A[IA(h2,x2,i2,j2)]!=q)continue;
-      mov(h,x,i,j,q);mov(h2,x2,i2,j2,p);
-    } else if(k<97){ // row i all subgroups
-      for(int xx=0;xx<X;xx++)for(int jj=0;jj<=i;jj++) if(A[IA(h,xx,i,jj)]==p) mov(h,xx,i,jj,q);
-    } else if(k<98){ // all rows of a range, whoever has them
-      int i2=ri(B);int a0=i<i2?i:i2,a1=i<i2?i2:i;int dg=ri(2);
-      if(a1-a0>6&&ri(2))a1=B-1;
-      for(int xx=0;xx<X;xx++)if(ri(2)||xx==x)for(int ii=a0;ii<=a1;ii++)for(int jj=0;jj<=ii-dg;jj++) mov(h,xx,ii,jj,q);
-    } else { // rectangle
-      int i2=ri(B),j2=ri(B);int a0=i<i2?i:i2,a1=i<i2?i2:i,b0=j<j2?j:j2,b1=j<j2?j2:j;
-      for(int ii=a0;ii<=a1;ii++)for(int jj=b0;jj<=b1&&jj<=ii;jj++) if(A[IA(h,x,ii,jj)]==p) mov(h,x,ii,jj,q);
-    }
-    if(!nb)continue;
-    double e2=energy();
-    if(e2<=e||ru()<exp((e-e2)/T)){e=e2;acc++;}
-    else {for(int u=nb-1;u>=0;u--){int q2=A[IA(buf[u].h,buf[u].x,buf[u].i,buf[u].j)];remc(q2,buf[u].h,buf[u].x,buf[u].i,buf[u].j);addc(buf[u].old,buf[u].h,buf[u].x,buf[u].i,buf[u].j);}}
-    }
-    if(fr>.3){ double sl=lam;lam=l1;double e3=energy();lam=sl; if(e3<best-1e-9){best=e3;memcpy(bA,A,sizeof(short)*m*X*B*B);memcpy(bo,own,sizeof own);
-      bm=tot/P;bx=0;bw=0;for(int p=0;p<P;p++){if(S[p]-F[p]>bx)bx=S[p]-F[p];if(W[p]/share>bw)bw=W[p]/share;}}}
+
+static int maker(int h, int i, int j) { return makers[(h * B + i) * B + j]; }
+
+/* One more (sign 1) or one less (-1) cell of a rank; energy follows. */
+static void count(int p, int h, int i, int j, int sign) {
+  int at_row = (p * H + h) * B + i, at_key = (p * H + h) * B + j, from = owner[i], of = owner[j];
+  int *rows = row_cells + at_row, *keys = key_cells + at_key;
+  int row_changes = sign > 0 ? (*rows)++ == 0 : --(*rows) == 0;
+  int key_changes = sign > 0 ? (*keys)++ == 0 : --(*keys) == 0;
+  energy -= charge(p);
+  work[p] += sign * (i == j ? 1 : 2);
+  if (row_changes && from != p) sent[p] += sign * row_back;
+  if (key_changes && of != p) sent[p] += sign * key_back;
+  energy += charge(p);
+  if (row_changes && from != p) {
+    energy -= charge(from);
+    sent[from] += sign * row_out;
+    energy += charge(from);
   }
-  fprintf(stderr,"P%d m%d X%d B%d it %ld acc %ld mean %.4f max %.4f work %.4f (units: n/P blocks: mean %.4f max %.4f)\n",P,m,X,B,it,acc,bm,bx,bw,bm*P/B,bx*P/B);
-  FILE*f=fopen(v[18],"w");fprintf(f,"%d %d %d %d\n",P,m,X,B);for(int b=0;b<B;b++)fprintf(f,"%d ",bo[b]);fprintf(f,"\n");
-  for(int h=0;h<m;h++)for(int x2=0;x2<X;x2++)for(int i=0;i<B;i++){for(int j=0;j<=i;j++)fprintf(f,"%d ",bA[IA(h,x2,i,j)]);fprintf(f,"\n");}
-  fclose(f);return 0;
+  if (key_changes && of != p) {
+    int *used = users + h * B + j;
+    int extra = sign > 0 ? (*used)++ > 0 : --(*used) > 0;
+    energy -= charge(of);
+    sent[of] += sign * key_out;
+    if (extra) only[of] += sign * key_out;
+    energy += charge(of);
+  }
+}
+
+typedef struct {
+  int h, i, j, old;
+} change;
+static change *done;
+static int dones;
+
+static void give(int h, int i, int j, int q) {
+  int *m = makers + (h * B + i) * B + j, p = *m;
+  if (p == q) return;
+  done[dones++] = (change){h, i, j, p};
+  count(p, h, i, j, -1);
+  count(q, h, i, j, 1);
+  *m = q;
+}
+static void give_row(int h, int i, int p, int q) {
+  for (int j = 0; j <= i; j++)
+    if (maker(h, i, j) == p) give(h, i, j, q);
+}
+static void give_key(int h, int j, int p, int q) {
+  for (int i = j; i < B; i++)
+    if (maker(h, i, j) == p) give(h, i, j, q);
+}
+static int holds(int p, int h, int i, int j) {
+  return (owner[i] == p || row_cells[(p * H + h) * B + i]) && (owner[j] == p || key_cells[(p * H + h) * B + j]);
+}
+/* Another rank that has row and key of a cell: the one with least work of those, or some one; -1 where there is none. */
+static int holder(int h, int i, int j, int p, int any) {
+  int found = -1, first = below(P);
+  for (int k = 0; k < P; k++) {
+    int q = first + k < P ? first + k : first + k - P;
+    if (q == p || !holds(q, h, i, j) || (found >= 0 && work[q] >= work[found])) continue;
+    found = q;
+    if (any) break;
+  }
+  return found;
+}
+/* Cells of a row or of a key of a rank go to those that have what they need, or to another rank. */
+static void drop_row(int h, int i, int p, int q) {
+  for (int j = 0; j <= i; j++)
+    if (maker(h, i, j) == p) {
+      int to = holder(h, i, j, p, 0);
+      give(h, i, j, to < 0 ? q : to);
+    }
+}
+static void drop_key(int h, int j, int p, int q) {
+  for (int i = j; i < B; i++)
+    if (maker(h, i, j) == p) {
+      int to = holder(h, i, j, p, 0);
+      give(h, i, j, to < 0 ? q : to);
+    }
+}
+static void undo(void) {
+  while (dones) {
+    change c = done[--dones];
+    int *m = makers + (c.h * B + c.i) * B + c.j;
+    count(*m, c.h, c.i, c.j, -1);
+    count(c.old, c.h, c.i, c.j, 1);
+    *m = c.old;
+  }
+}
+
+static void recount(void) {
+  memset(row_cells, 0, sizeof(int) * P * H * B);
+  memset(key_cells, 0, sizeof(int) * P * H * B);
+  memset(users, 0, sizeof(int) * H * B);
+  for (int p = 0; p < P; p++) sent[p] = only[p] = work[p] = 0;
+  energy = 0;
+  for (int p = 0; p < P; p++) energy += charge(p);
+  for (int h = 0; h < H; h++)
+    for (int i = 0; i < B; i++)
+      for (int j = 0; j <= i; j++) count(maker(h, i, j), h, i, j, 1);
+}
+
+static word total(void) {
+  word e = 0;
+  for (int p = 0; p < P; p++) e += charge(p);
+  return e;
+}
+
+/* Words of a block's owner, taken away (sign -1) or given (1): after a change of homes the rest is as it was. */
+static void home(int b, int sign) {
+  int of = owner[b];
+  for (int h = 0; h < H; h++) {
+    int used = 0;
+    for (int p = 0; p < P; p++) {
+      if (p == of) continue;
+      if (row_cells[(p * H + h) * B + b]) sent[of] += sign * row_out, sent[p] += sign * row_back;
+      if (key_cells[(p * H + h) * B + b]) sent[of] += sign * key_out, sent[p] += sign * key_back, used++;
+    }
+    if (used > 1) only[of] += sign * (used - 1) * key_out;
+    if (sign > 0) users[h * B + b] = used;
+  }
+}
+static void swap_homes(int a, int b) {
+  int other = owner[a];
+  home(a, -1), home(b, -1);
+  owner[a] = owner[b], owner[b] = other;
+  home(a, 1), home(b, 1);
+  energy = total();
+}
+
+static int somebody(int h, int i, int j) {
+  int z = below(10);
+  if (z < 4) return maker(h, i, below(i + 1));
+  if (z < 7) return maker(h, j + below(B - j), j);
+  if (z < 9) return owner[below(2) ? i : j];
+  return below(P);
+}
+
+/* A change drawn at random; 0 where there is none. */
+static int change_something(int *a, int *b) {
+  int h = below(H), i = below(B), j = below(i + 1), kind = below(100), p = maker(h, i, j), q = somebody(h, i, j);
+  *a = -1;
+  if (moves_homes && kind < 3) {
+    *a = below(B), *b = below(3) ? below(B) : (*a + 1) % B;
+    if (owner[*a] == owner[*b]) return 0;
+    swap_homes(*a, *b);
+    return 1;
+  }
+  if (kind < 30) {
+    q = holder(h, i, j, p, 1);
+    if (q < 0) return 0;
+    give(h, i, j, q);
+    return 1;
+  }
+  if (q == p) return 0;
+  if (kind < 42) {
+    give(h, i, j, q);
+  } else if (kind < 48) {
+    drop_row(h, i, p, q);
+  } else if (kind < 54) {
+    drop_key(h, j, p, q);
+  } else if (kind < 58) {
+    give_row(h, i, p, q);
+  } else if (kind < 72) {
+    give_key(h, j, p, q);
+  } else if (kind < 80) {
+    int other = below(B);
+    give_row(h, i, p, q);
+    if (other != i) give_row(h, other, q, p);
+  } else if (kind < 87) {
+    int other = below(B);
+    if (other == j) return 0;
+    give_key(h, j, p, q);
+    give_key(h, other, q, p);
+  } else if (kind < 94) {
+    int h2 = below(H), i2 = 0, j2 = 0, tries = 0;
+    do {
+      i2 = below(B), j2 = below(i2 + 1);
+    } while (maker(h2, i2, j2) != q && tries++ < 30);
+    if (maker(h2, i2, j2) != q) return 0;
+    give(h, i, j, q);
+    give(h2, i2, j2, p);
+  } else if (kind < 96) {
+    int other = below(B), first = i < other ? i : other, last = i < other ? other : i, from = below(2);
+    if (last - first > 6 && below(2)) last = B - 1;
+    for (int r = first; r <= last; r++)
+      for (int c = 0; c <= r - from; c++) give(h, r, c, q);
+  } else {
+    int i2 = below(B), j2 = below(B), top = i < i2 ? i : i2, end = i < i2 ? i2 : i;
+    int left = j < j2 ? j : j2, right = j < j2 ? j2 : j;
+    for (int r = top; r <= end; r++)
+      for (int c = left; c <= right && c <= r; c++)
+        if (maker(h, r, c) == p) give(h, r, c, q);
+  }
+  return dones > 0;
+}
+
+static void begin(int how, const char *table) {
+  int each = P > H ? P / H : 1;
+  for (int h = 0; h < H; h++)
+    for (int i = 0; i < B; i++)
+      for (int j = 0; j <= i; j++)
+        makers[(h * B + i) * B + j] = how == 1 || owner[i] == owner[j] ? owner[i]
+                                      : P > H                          ? h * each + (int)((int64_t)i * i * each / B / B)
+                                                                       : h % P;
+  if (how != 2) return;
+  FILE *f = fopen(table, "r");
+  int p0, h0, b0;
+  if (!f || fscanf(f, "%d %d %d", &p0, &h0, &b0) != 3) exit(1);
+  int finer = B / b0, *cells = malloc(sizeof(int) * h0 * b0 * b0), *owners = malloc(sizeof(int) * b0);
+  for (int b = 0; b < b0; b++)
+    if (fscanf(f, "%d", owners + b) != 1) exit(1);
+  for (int h = 0; h < h0; h++)
+    for (int i = 0; i < b0; i++)
+      for (int j = 0; j <= i; j++)
+        if (fscanf(f, "%d", cells + (h * b0 + i) * b0 + j) != 1) exit(1);
+  fclose(f);
+  for (int b = 0; b < B; b++) owner[b] = owners[b / finer];
+  for (int h = 0; h < H; h++)
+    for (int i = 0; i < B; i++)
+      for (int j = 0; j <= i; j++) makers[(h * B + i) * B + j] = cells[((h % h0) * b0 + i / finer) * b0 + j / finer];
+}
+
+static word between(word first, word last, int step) {
+  double at = (double)step / STEPS;
+  return (word)floor(exp(log((double)first) * (1 - at) + log((double)last) * at) + 0.5);
+}
+
+int main(int c, char **v) {
+  if (c < 19) return 2;
+  P = atoi(v[1]), H = atoi(v[2]), B = atoi(v[3]);
+  row_out = atol(v[4]), row_back = atol(v[5]), key_out = atol(v[6]), key_back = atol(v[7]);
+  limit_ = atol(v[8]), excess = atol(v[9]);
+  word balance0 = atol(v[10]), balance1 = atol(v[11]), heat0 = atol(v[12]), heat1 = atol(v[13]);
+  long moves = atol(v[14]) * 1000, each = moves / STEPS;
+  state = 88172645463325252ULL ^ 0x9E3779B97F4A7C15ULL * (uint64_t)(atol(v[15]) + 1);
+  int homes = atoi(v[16]), per = B / P, half = per / 2 > 0 ? per / 2 : 1;
+  moves_homes = homes >= 2;
+  for (int i = 0; i < 20; i++) draw();
+  for (int i = 0; i < LOGS; i++) logs[i] = (word)floor(-log((i + 0.5) / LOGS) * 1024 + 0.5);
+  size_t cells = (size_t)H * B * B;
+  owner = malloc(sizeof(int) * B), makers = calloc(cells, sizeof(int)), done = malloc(sizeof(change) * cells * 2);
+  row_cells = calloc((size_t)P * H * B, sizeof(int)), key_cells = calloc((size_t)P * H * B, sizeof(int));
+  users = calloc((size_t)H * B, sizeof(int)), sent = calloc(P, sizeof(word)), only = calloc(P, sizeof(word));
+  work = calloc(P, sizeof(word));
+  for (int b = 0; b < B; b++) {
+    int turn = b / half;
+    owner[b] = homes % 2 == 0 ? b / per : turn < P ? turn : 2 * P - 1 - turn;
+  }
+  begin(atoi(v[17]), c > 19 ? v[19] : "");
+  share = (word)H * B * B / P;
+  balance = balance0;
+  recount();
+  int *best_makers = malloc(sizeof(int) * cells), *best_owner = malloc(sizeof(int) * B), a = 0, b = 0;
+  word best = INT64_MAX;
+  memcpy(best_makers, makers, sizeof(int) * cells), memcpy(best_owner, owner, sizeof(int) * B);
+  for (int step = 0; step < STEPS; step++) {
+    word heat = between(heat0, heat1, step);
+    balance = between(balance0, balance1, step);
+    energy = total();
+    for (long move = 0; move < each; move++) {
+      word before = energy;
+      dones = 0;
+      if (!change_something(&a, &b)) continue;
+      if (energy > before && (energy - before) * 1024 > heat * logs[draw() >> 52]) {
+        if (a >= 0)
+          swap_homes(a, b);
+        else
+          undo();
+      }
+    }
+    
+    word kept = balance;
+    balance = balance1;
+    word now = total();
+    balance = kept;
+    if (now < best) {
+      best = now;
+      memcpy(best_makers, makers, sizeof(int) * cells), memcpy(best_owner, owner, sizeof(int) * B);
+    }
+  }
+  memcpy(makers, best_makers, sizeof(int) * cells), memcpy(owner, best_owner, sizeof(int) * B);
+  recount();
+  word all = 0, most = 0, busiest = 0;
+  for (int p = 0; p < P; p++) {
+    all += sent[p];
+    if (sent[p] - only[p] > most) most = sent[p] - only[p];
+    if (work[p] > busiest) busiest = work[p];
+  }
+  fprintf(stderr, "words %.3f, at most %lld alone, limit %lld, work %.4f\n", (double)all / P, (long long)most,
+          (long long)limit_, (double)busiest / share);
+  FILE *f = fopen(v[18], "w");
+  if (!f) return 1;
+  fprintf(f, "%d %d %d\n", P, H, B);
+  for (int i = 0; i < B; i++) fprintf(f, "%d ", owner[i]);
+  for (int h = 0; h < H; h++)
+    for (int i = 0; i < B; i++) {
+      fprintf(f, "\n");
+      for (int j = 0; j <= i; j++) fprintf(f, "%d ", maker(h, i, j));
+    }
+  fprintf(f, "\n");
+  return fclose(f) ? 1 : 0;
 }

@@ -1,120 +1,198 @@
 """Finds tables of patchworks for causal work on few devices a KV head, and shows what those that are kept send.
 
     .venv/bin/python studies/many-devices-planned/patches.py            the kept tables, beside the bound
-    .venv/bin/python studies/many-devices-planned/patches.py 32/8-8-b   anneals one again, for as long as it took
+    .venv/bin/python studies/many-devices-planned/patches.py 1/1-8-f    anneals one again, by its recipe
+    .venv/bin/python studies/many-devices-planned/patches.py --keep     anneals all again, and keeps them
 
-The annealing is in patches.c and needs a C compiler. It ends by the clock, so another run finds another table, of about
-as many words. Tables that it found are in src/attenio/cluster/patches/tables.json.
+The annealing is in patches.c, in whole numbers and by a count of moves, and needs a C compiler: a recipe gives the same
+table, to the byte. Tables are in src/attenio/cluster/patches/tables.json. The first eleven there, of 8 and 16 devices
+with 8 KV heads, are of an earlier annealing that ended by the clock; they have no recipe.
 """
 
-import os
+import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from attenio.cluster.patches import Patchwork, plan_patches, tables
+from attenio.cluster.patches.layout import holdings
+from attenio.cluster.patches.tables import packed
+from attenio.cluster.spans import Tokens
+from attenio.cluster.strips import best_strips
+from attenio.files import write_atomically
 from attenio.workload import Workload
 
 HERE = Path(__file__).parent
+KEPT = HERE.parents[1] / "src" / "attenio" / "cluster" / "patches" / "tables.json"
 N, D = 2**20, 128
-# Words of a row and of a key on their way and back, in units of d, forward in halves: that is a key and its value.
-WORDS = {"f": (0.5, 0.5, 1, 0), "b": (2, 1, 2, 2)}
+WITHOUT_RECIPE = 11
+# Words of a row and of a key on their way and back, in units of d.
+WORDS = {"f": (1, 1, 2, 0), "b": (2, 1, 2, 2)}
+BEGINNINGS = {"heads": 0, "rows": 1, "strips": 2, "before": 2}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One annealing: blocks, limit of what a device sends, excess, balance, heat at first, moves and seed.
+
+    It begins with pairs by heads, with own rows, with planned strips, or with the table of the stage before.
+    """
+
+    blocks: int
+    limit: int
+    excess: int
+    balance: tuple[int, int]
+    heat: int
+    thousand_moves: int
+    seed: int
+    begin: str
+    direction: str = ""  # whose words are counted, where that is not the recipe's pass
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A table: heads, KV heads, devices and blocks, the limit of what a device sends, and how it is annealed."""
+    """A table: heads, KV heads and devices, a pass, its stages, and into how many its blocks are cut."""
 
     heads: int
     kv_heads: int
     devices: int
-    blocks: int
     direction: str
-    limit: float
-    anneal: tuple[float, ...]  # seconds, seed, excess, balance at first and last, heat at first and last
-    own_rows: bool = False
+    cut: int
+    stages: tuple[Stage, ...]
 
     @property
     def name(self) -> str:
         """How it is asked for."""
         return f"{self.heads}/{self.kv_heads}-{self.devices}-{self.direction}"
 
+    @property
+    def workload(self) -> Workload:
+        """What it is for."""
+        direction = "forward" if self.direction == "f" else "backward"
+        return Workload(
+            n=N, d=D, heads=self.heads, kv_heads=self.kv_heads, mask="causal", direction=direction, dtype="bf16"
+        )
+
 
 RECIPES = (
-    Recipe(8, 8, 8, 16, "f", 26.5, (40, 3, 6, 0.3, 2, 1, 0.08)),
-    Recipe(8, 8, 8, 16, "b", 91, (40, 3, 6, 1, 7, 3, 0.25)),
-    Recipe(32, 8, 8, 16, "f", 52, (30, 1, 1, 0.1, 1.5, 2, 0.06)),
-    Recipe(32, 8, 8, 16, "b", 187, (40, 13, 8, 3, 12, 4, 0.3)),
-    Recipe(64, 8, 8, 16, "f", 66, (30, 1, 1, 0.1, 1.5, 3, 0.08), own_rows=True),
-    Recipe(64, 8, 8, 16, "b", 238, (40, 8, 1.5, 0.2, 5, 8, 0.2), own_rows=True),
-    Recipe(8, 8, 16, 16, "f", 18, (50, 5, 1.5, 0.15, 1.5, 2, 0.06)),
-    Recipe(8, 8, 16, 16, "b", 63, (50, 5, 1.5, 0.5, 5, 7, 0.2)),
-    Recipe(32, 8, 16, 16, "f", 30, (50, 5, 1, 0.15, 1.5, 3, 0.06), own_rows=True),
-    Recipe(32, 8, 16, 16, "b", 100, (50, 6, 1.5, 0.5, 5, 8, 0.25)),
-    Recipe(64, 8, 16, 16, "f", 45, (50, 5, 1, 0.1, 1.5, 4, 0.06), own_rows=True),
-    Recipe(64, 8, 16, 16, "b", 170, (50, 5, 1, 0.3, 5, 12, 0.25), own_rows=True),
-)
+    Recipe(1, 1, 8, "f", 8, (Stage(16, 10, 32, (4, 60), 10, 5000, 1, "heads"),)),
+    Recipe(1, 1, 16, "f", 8, (
+        Stage(16, 9, 16, (4, 60), 6, 4000, 11, "rows"), Stage(32, 17, 32, (4, 60), 3, 8000, 11, "before"),
+    )),
+    Recipe(8, 8, 32, "f", 4, (Stage(32, 49, 32, (4, 60), 4, 4000, 1, "strips"),)),
+    Recipe(8, 8, 64, "f", 5, (Stage(64, 69, 32, (4, 60), 2, 24000, 32, "strips"),)),
+    Recipe(32, 8, 32, "f", 4, (Stage(32, 95, 64, (8, 120), 7, 30000, 1, "strips"),)),
+    Recipe(32, 8, 32, "b", 4, (Stage(32, 168, 64, (8, 120), 7, 30000, 1, "strips"),)),
+    Recipe(32, 8, 64, "f", 5, (
+        Stage(64, 238, 80, (8, 120), 5, 30000, 1, "strips", "b"), Stage(64, 136, 48, (8, 120), 3, 15000, 41, "before"),
+        Stage(64, 135, 48, (8, 120), 2, 12000, 51, "before"),
+    )),
+    Recipe(32, 8, 64, "b", 1, (Stage(64, 238, 80, (8, 120), 5, 30000, 1, "strips"),)),
+    Recipe(64, 8, 8, "f", 8, (
+        Stage(16, 124, 32, (4, 60), 28, 4000, 1, "rows"), Stage(32, 249, 48, (4, 80), 7, 8000, 1, "before"),
+    )),
+    Recipe(64, 8, 16, "b", 4, (
+        Stage(16, 182, 32, (4, 60), 28, 4000, 1, "rows"), Stage(32, 364, 48, (4, 80), 7, 8000, 1, "before"),
+    )),
+    Recipe(64, 8, 32, "f", 4, (
+        Stage(32, 133, 32, (4, 60), 28, 4000, 1, "rows"), Stage(64, 266, 48, (4, 80), 7, 8000, 1, "before"),
+    )),
+    Recipe(64, 8, 32, "b", 4, (Stage(32, 224, 32, (4, 60), 14, 4000, 1, "strips"),)),
+)  # fmt: skip
 
 
 def annealed(recipe: Recipe) -> Patchwork:
-    """A table by its recipe, which ends by the clock: kept tables were refined further, and do not come out again."""
+    """A table by its recipe."""
     with tempfile.TemporaryDirectory() as folder:
-        program, found = Path(folder) / "patches", Path(folder) / "found.txt"
-        subprocess.run(["cc", "-O3", "-march=native", "-o", program, HERE / "patches.c", "-lm"], check=True)
+        program, found, start = (Path(folder) / name for name in ("patches", "found.txt", "start.txt"))
+        subprocess.run(["cc", "-O2", "-o", program, HERE / "patches.c", "-lm"], check=True)
         group = recipe.heads // recipe.kv_heads
-        row_out, row_back, *keys = WORDS[recipe.direction]
-        numbers = (recipe.devices, recipe.kv_heads, 1, recipe.blocks, group * row_out, group * row_back, *keys)
-        asked = [str(each) for each in (*numbers, *recipe.anneal, 0, 0)]
-        rows = {"ROWS": "1"} if recipe.own_rows else {}
-        subprocess.run([program, *asked, found], check=True, env={**os.environ, **rows, "TARGET": str(recipe.limit)})
+        for stage in recipe.stages:
+            direction = stage.direction or recipe.direction
+            row_out, row_back, *keys = WORDS[direction]
+            if stage.begin == "strips":
+                strips = table_of_strips(replace(recipe, direction=direction), stage.blocks)
+                start.write_text(text_of(strips), encoding="ascii")
+            numbers = (
+                recipe.devices, recipe.kv_heads, stage.blocks, group * row_out, group * row_back, *keys, stage.limit,
+                stage.excess, *stage.balance, stage.heat, 2, stage.thousand_moves, stage.seed, 2,
+                BEGINNINGS[stage.begin],
+            )  # fmt: skip
+            subprocess.run([program, *map(str, numbers), found, start], check=True)
+            start.write_bytes(found.read_bytes())
         return table_of(found.read_text(encoding="ascii"))
 
 
 def table_of(text: str) -> Patchwork:
     """A table from what the annealing writes: sizes, owners of blocks, makers head by head and row by row."""
-    numbers = [int(each) for each in text.split()]
-    (_, heads, _, blocks), rest = numbers[:4], numbers[4:]
+    (_, heads, blocks), rest = (numbers := [int(each) for each in text.split()])[:3], numbers[3:]
     makers = np.array(rest[blocks:]).reshape(heads, -1)
     return Patchwork(owners=tuple(rest[:blocks]), makers=tuple(tuple(each) for each in makers.tolist()))
 
 
-def finer(table: Patchwork) -> Patchwork:
-    """The same with two blocks for each, so that keys are passed on in smaller parts."""
-    blocks, rows, keys = 2 * table.blocks, *np.tril_indices(2 * table.blocks)
-    makers = []
-    for each in table.makers:
-        whole = np.zeros((table.blocks, table.blocks), dtype=np.int64)
-        whole[np.tril_indices(table.blocks)] = each
-        makers.append(tuple(whole[rows // 2, keys // 2].tolist()))
-    return Patchwork(owners=tuple(table.owners[block // 2] for block in range(blocks)), makers=tuple(makers))
+def text_of(table: Patchwork) -> str:
+    """The same for the annealing to begin with."""
+    lines = ((table.devices, table.heads, table.blocks), table.owners, *table.makers)
+    return "".join(" ".join(map(str, line)) + "\n" for line in lines)
+
+
+def table_of_strips(recipe: Recipe, blocks: int) -> Patchwork:
+    """The best strips on so many blocks: a pair of blocks is of the place that has most of it."""
+    plan = best_strips(recipe.workload, recipe.devices)
+    assert plan is not None
+    strips, tokens, each = plan.strips, 64 * blocks, blocks // recipe.devices
+    rows, keys = (
+        np.array([in_blocks(getattr(product, name), blocks) for product in strips.products(tokens)])
+        for name in ("rows", "keys")
+    )
+    homes = np.array([in_blocks(home, blocks) for home in strips.homes(tokens)])
+    slots, chosen = linear_sum_assignment(-np.repeat(homes, each, axis=0))
+    owners = np.zeros(blocks, dtype=np.int64)
+    owners[chosen] = slots // each
+    i, j = np.tril_indices(blocks)
+    places = np.argmax(rows[:, i] * keys[:, j], axis=0) * strips.heads
+    groups = (head * strips.heads // recipe.kv_heads for head in range(recipe.kv_heads))
+    return Patchwork(owners=tuple(owners.tolist()), makers=tuple(tuple((places + group).tolist()) for group in groups))
+
+
+def in_blocks(tokens: Tokens, blocks: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    """How many tokens of every block are in a set."""
+    chosen = np.zeros(64 * blocks, dtype=np.int64)
+    for start, stop in tokens.spans:
+        chosen[start:stop] = 1
+    return np.asarray(chosen.reshape(blocks, 64).sum(axis=1))
 
 
 def show(recipe: Recipe, found: list[Patchwork]) -> None:
     """The best of some tables for the workload of a recipe."""
-    direction = "forward" if recipe.direction == "f" else "backward"
-    workload = Workload(
-        n=N, d=D, heads=recipe.heads, kv_heads=recipe.kv_heads, mask="causal", direction=direction, dtype="bf16"
-    )
-    plan = min((plan_patches(workload, each) for each in found), key=lambda plan: plan.words_per_device)
+    plan = min((plan_patches(recipe.workload, each) for each in found), key=lambda plan: plan.words_per_device)
     mean = plan.total_words / recipe.devices
     print(
         f"{recipe.name:10} {plan.patchwork}: {plan.words_per_device:,} words, {mean:,.0f} on the average,"
-        f" {plan.gap:.3f} times the bound, work {float(plan.imbalance):.4f}"
+        f" {plan.gap:.3f} times the bound, work {float(plan.imbalance):.4f}",
+        flush=True,
     )
 
 
 def main() -> None:
+    asked = [each for each in sys.argv[1:] if each != "--keep"]
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))[:WITHOUT_RECIPE]
     for recipe in RECIPES:
-        if not sys.argv[1:]:
-            kept = [each for each in tables() if (each.devices, each.heads) == (recipe.devices, recipe.kv_heads)]
-            show(recipe, kept)
-        elif recipe.name in sys.argv[1:]:
+        if "--keep" in sys.argv or recipe.name in asked:
             table = annealed(recipe)
-            show(recipe, [table, finer(table)])
+            kept.append(packed(table, recipe.cut))
+            show(recipe, [table, table.finer(recipe.cut)])
+            holdings.cache_clear()
+        elif not asked:
+            show(recipe, [e for e in tables() if (e.devices, e.heads) == (recipe.devices, recipe.kv_heads)])
+    if "--keep" in sys.argv:
+        lines = (json.dumps(each, separators=(",", ":")) for each in kept)
+        write_atomically(KEPT, "[\n" + ",\n".join(lines) + "\n]\n")
 
 
 if __name__ == "__main__":

@@ -32,16 +32,18 @@ def test_causal_work_in_strips_is_a_line_of_the_plan_and_sends_less_than_any_gri
     assert "strips of rows in 8 head groups" in " ".join(attenio(*asked).out.split())
     cluster = attenio(*asked, "--json").json["cluster"]
     strips = cluster["strips"]
-    assert cluster["patches"] is None
+    assert cluster["patches"]["seconds"] is None
+    assert attenio(*asked[:-1], "56", "--json").json["cluster"]["patches"] is None
     assert strips["heads"] * (sum(strips["counts"]) + strips["top"]) == 64
     assert cluster["bound_words_per_device"] <= strips["words_per_device"] < cluster["words_per_device"]
     assert strips["seconds"] is None and strips["levels"] == strips["stages"] == []
     assert attenio(*ASKED, "--devices", "64", "--json").json["cluster"]["strips"] is None
-    linked = attenio(*asked, "--topology", "dgx-h100:8x8", "--machine", "h100", "--json").json["cluster"]["strips"]
-    assert sum(level["total_words"] for level in linked["levels"]) == linked["total_words"]
-    assert linked["seconds"] >= linked["exchange_seconds"] - sum(
-        stage["seconds"] for stage in linked["stages"] if stage["overlaps_compute"]
-    )
+    cluster = attenio(*asked, "--topology", "dgx-h100:8x8", "--machine", "h100", "--json").json["cluster"]
+    for linked in (cluster["strips"], cluster["patches"]):
+        assert sum(level["total_words"] for level in linked["levels"]) == linked["total_words"]
+        assert linked["seconds"] >= linked["exchange_seconds"] - sum(
+            stage["seconds"] for stage in linked["stages"] if stage["overlaps_compute"]
+        )
 
 
 def test_causal_work_as_a_patchwork_is_a_line_of_the_plan_where_a_table_is_kept(attenio: Attenio) -> None:
@@ -93,6 +95,8 @@ def test_a_sweep_over_devices_has_a_row_for_each(attenio: Attenio, tmp_path: Pat
     rows = attenio(*lists, "--json").json["rows"]
     assert [(row["mask"], row["devices"]) for row in rows] == [(m, p) for m in ("dense", "causal") for p in (1, 4, 16)]
     assert [row["grid"] for row in rows[:3]] == ["1x1x1", "4x1x1", "8x2x1"]
+    assert [row["patches"] is None for row in rows] == [True] * 5 + [False]
+    assert rows[5]["bound_words_per_device"] <= rows[5]["patches_words_per_device"] < rows[5]["words_per_device"]
     for suffix in ("csv", "json", "jsonl"):
         out = tmp_path / f"devices.{suffix}"
         assert f"every point is in {out}" in attenio(*lists, "--out", str(out)).out

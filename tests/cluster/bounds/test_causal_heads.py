@@ -152,3 +152,27 @@ def test_one_device_and_shares_of_nothing_exchange_nothing() -> None:
     one = CausalHeads(tokens=64, devices=1, heads=4, group=1, row_words=8, key_words=8)
     none = CausalHeads(tokens=3, devices=4, heads=4, group=1, row_words=8, key_words=8)
     assert [apart_words(each) + neighbour_words(each) for each in (one, none)] == [0, 0]
+
+
+def test_two_devices_that_share_a_head_evenly_have_all_but_a_few_tokens_in_three_places() -> None:
+    # over all sets of rows and keys of both: docs/theory/devices_causal.md, two devices a head
+    for n, least in ((3, 8), (4, 11)):
+        pairs, sets = [(i, j) for i in range(n) for j in range(i + 1)], range(2**n)
+        made = {
+            (x, y): sum(1 << p for p, (i, j) in enumerate(pairs) if x >> i & 1 and y >> j & 1)
+            for x in sets
+            for y in sets
+        }
+        sizes, every, found = {}, 2 ** len(pairs) - 1, 4 * n
+        for (x, y), mine in made.items():
+            sizes[mine] = min(sizes.get(mine, 4 * n), x.bit_count() + y.bit_count())
+        for one, cost in sizes.items():
+            for other, more in sizes.items():
+                # pairs that only one of them can make are at most half of all, rounded up
+                alone = max((one & ~other).bit_count(), (other & ~one).bit_count())
+                if one | other == every and alone <= -(-len(pairs) // 2):
+                    found = min(found, cost + more)
+        share = -(-len(pairs) // 2)
+        single = max(v for v in range(n + 1) if v * n - v * (v - 1) // 2 <= share)
+        assert found >= 3 * n - single == least
+        assert found == least

@@ -67,6 +67,16 @@ class Patchwork:
         mark = crc32(repr((self.owners, self.makers)).encode())
         return f"{self.heads} heads x {self.blocks} blocks on {self.devices} ranks ({mark:08x})"
 
+    def finer(self, times: int) -> "Patchwork":
+        """The same with so many blocks for each, so that keys are passed on in smaller parts.
+
+        >>> Patchwork(owners=(0, 1), makers=((0, 1, 1),)).finer(2).makers
+        ((0, 0, 0, 1, 1, 1, 1, 1, 1, 1),)
+        """
+        rows, keys = (each // times for each in np.tril_indices(times * self.blocks))
+        makers = tuple(tuple(each[rows, keys].tolist()) for each in holdings(self).makers)
+        return Patchwork(owners=tuple(each for each in self.owners for _ in range(times)), makers=makers)
+
     def sizes(self, tokens: int) -> Counts:
         """Tokens of every block."""
         return _sizes(self, tokens)

@@ -4,7 +4,6 @@ Of keys that several ranks need, some are passed on by one of these (``sources``
 the mean; no word is sent twice for that.
 """
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -13,7 +12,8 @@ import numpy as np
 from attenio.cluster import traffic as tokens_of_ranks
 from attenio.cluster.bytes import stage_widths_bytes
 from attenio.cluster.layout import Counts
-from attenio.cluster.patches.layout import Choices, Patchwork, holdings
+from attenio.cluster.patches.layout import Patchwork, holdings
+from attenio.cluster.patches.sources import sources_of_keys
 from attenio.cluster.traffic import STAGES, applies, words_of_stages
 from attenio.cluster.words import Stage, StageWords, stage_widths
 from attenio.errors import InvalidInput
@@ -73,56 +73,10 @@ def traffic(workload: Workload, patchwork: Patchwork) -> Traffic:
     sent = key[Stage.GATHER_KEYS] * keys_out + row[Stage.GATHER_QUERIES] * rows_out
     for stage in STAGES[workload.direction][2:]:
         sent = sent + row[stage] * rows_in + key[stage] * keys_in
-    sources = _sources(keys.transpose(1, 2, 0), owners, sent, key[Stage.GATHER_KEYS] * sizes)
+    sources = sources_of_keys(keys.transpose(1, 2, 0), owners, sent, key[Stage.GATHER_KEYS] * sizes)
     passed = np.zeros(ranks, dtype=np.int64)
     _, block, _ = np.nonzero(sources >= 0)
     np.add.at(passed, sources[sources >= 0], sizes[block])
     return Traffic(
         rows_out=rows_out, rows_in=rows_in, keys_in=keys_in, keys_out=keys_out, keys_passed=passed, sources=sources
     )
-
-
-def _sources(users: Choices, owners: Counts, sent: Counts, words: Counts) -> Counts:
-    """From whom users [head, block, rank] have their keys: owners, or users that have less to send.
-
-    Whoever passes keys on has them from their owner. Every change makes what two ranks send more even.
-    """
-    sources = np.where(users, owners[None, :, None], -1)
-    load = [int(each) for each in sent]
-    shared = [
-        _Shared(owner=int(owners[block]), words=int(words[block]), users=np.flatnonzero(users[head, block]).tolist())
-        for head, block in np.argwhere(users.sum(axis=2) > 1).tolist()
-    ]
-    changed = True
-    while changed:
-        changed = sum(each.even_out(load) for each in shared) > 0
-    for (head, block), each in zip(np.argwhere(users.sum(axis=2) > 1).tolist(), shared, strict=True):
-        for user, source in each.source.items():
-            sources[head, block, user] = source
-    return sources
-
-
-class _Shared:
-    """Keys of a block that several ranks need, and from whom each of these has them."""
-
-    def __init__(self, owner: int, words: int, users: list[int]) -> None:
-        self.owner, self.words = owner, words
-        self.source = dict.fromkeys(users, owner)
-        self.passing: Counter[int] = Counter()
-
-    def even_out(self, load: list[int]) -> bool:
-        """Let others send to some users, where these others send less so far; whether any do."""
-        changed = False
-        for user, source in self.source.items():
-            if self.passing[user]:
-                continue
-            able = [self.owner, *(each for each, of in self.source.items() if of == self.owner and each != user)]
-            best = min(able, key=lambda rank: (load[rank], rank))
-            if load[best] + self.words < load[source]:
-                self.source[user] = best
-                self.passing[source] -= source != self.owner
-                self.passing[best] += best != self.owner
-                load[source] -= self.words
-                load[best] += self.words
-                changed = True
-        return changed

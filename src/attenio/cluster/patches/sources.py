@@ -1,0 +1,127 @@
+"""Who sends keys that several ranks need: their owner, or one of these that passes them on, so that loads are even.
+
+No word is sent twice for that.
+
+A rank that passes keys on has them from their owner, so that there are two rounds: owners send as many copies, at
+least, as there are ranks that pass some on.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attenio.cluster.layout import Counts
+from attenio.cluster.patches.layout import Choices
+
+
+@dataclass(kw_only=True, eq=False)
+class _Copies:
+    """Keys of a block that some ranks need: how many copies their owner sends, and how many ranks that pass them on."""
+
+    owner: int
+    users: list[int]
+    words: int
+    passed: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def from_owner(self) -> int:
+        """Copies that the owner sends."""
+        return len(self.users) - self.passed.total()
+
+    def takers(self, rank: int) -> list[int]:
+        """Ranks that could send one copy in this rank's place."""
+        mine, passing = self.passed.get(rank, 0), len(self.passed)
+        if rank != self.owner and not mine:
+            return []
+        owners = self.from_owner - (rank == self.owner)
+        if rank == self.owner:
+            found = [each for each in self.passed if passing <= owners]
+        else:
+            found = [self.owner, *(each for each in self.passed if each != rank)]
+        more = passing - (mine == 1 and rank != self.owner) + 1
+        if more <= owners:
+            found += [each for each in self.users if each not in self.passed]
+        return found
+
+    def move(self, rank: int, other: int) -> None:
+        """Let another rank send one copy."""
+        if rank != self.owner:
+            self.passed[rank] -= 1
+            if not self.passed[rank]:
+                del self.passed[rank]
+        if other != self.owner:
+            self.passed[other] += 1
+
+    def sources(self) -> dict[int, int]:
+        """From whom every user has them."""
+        others = [each for each in self.users if each not in self.passed]
+        senders = [self.owner] * (self.from_owner - len(self.passed)) + sorted(self.passed.elements())
+        return dict.fromkeys(self.passed, self.owner) | dict(zip(others, senders, strict=True))
+
+
+def sources_of_keys(users: Choices, owners: Counts, sent: Counts, words: Counts) -> Counts:
+    """From whom users [head, block, rank] have their keys, -1 where they need none; ``sent`` if owners send all."""
+    sources = np.where(users, owners[None, :, None], -1)
+    places = np.argwhere(users.sum(axis=2) > 1).tolist()
+    shared = [
+        _Copies(owner=int(owners[block]), users=np.flatnonzero(users[head, block]).tolist(), words=int(words[block]))
+        for head, block in places
+    ]
+    _even_out(shared, [int(each) for each in sent])
+    for (head, block), copies in zip(places, shared, strict=True):
+        for user, source in copies.sources().items():
+            sources[head, block, user] = source
+    return sources
+
+
+def _even_out(shared: list[_Copies], load: list[int]) -> None:
+    """Move copies from the rank that sends most to others, over some in between, until that is not possible."""
+    sends: list[dict[int, _Copies]] = [{} for _ in load]
+    for index, copies in enumerate(shared):
+        sends[copies.owner][index] = copies
+    while True:
+        first = max(range(len(load)), key=lambda rank: (load[rank], rank))
+        path = _path(first, sends, load)
+        if not path:
+            return
+        for rank, index, other in path:
+            copies = shared[index]
+            copies.move(rank, other)
+            load[rank] -= copies.words
+            load[other] += copies.words
+            sends[other][index] = copies
+            if rank != copies.owner and rank not in copies.passed:
+                del sends[rank][index]
+
+
+def _path(first: int, sends: list[dict[int, _Copies]], load: list[int]) -> list[tuple[int, int, int]]:
+    """Copies to move, from the busiest rank to one that sends less by more than a copy: the fewest."""
+    came: dict[int, tuple[int, int]] = {first: (first, -1)}
+    ranks = [first]
+    for rank in ranks:
+        used = _used(rank, came)
+        for index, copies in sends[rank].items():
+            if index in used:  # a path moves one copy of a kind
+                continue
+            for other in copies.takers(rank):
+                if other in came:
+                    continue
+                came[other] = rank, index
+                if load[other] + copies.words < load[first]:
+                    return _steps(other, came)
+                ranks.append(other)
+    return []
+
+
+def _used(rank: int, came: dict[int, tuple[int, int]]) -> set[int]:
+    return {index for _, index, _ in _steps(rank, came)}
+
+
+def _steps(rank: int, came: dict[int, tuple[int, int]]) -> list[tuple[int, int, int]]:
+    found = []
+    while came[rank][0] != rank:
+        before, index = came[rank]
+        found.append((before, index, rank))
+        rank = before
+    return found[::-1]
