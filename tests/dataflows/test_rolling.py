@@ -41,10 +41,8 @@ def reads(required, held, slots):
         if len(rows):
             total += -(-len(rows) // held)
             firsts[int(rows[0])] = len(rows)  # of keys with the same first row, the last
-    start = min(firsts)
-    return total - sum(
-        needed > held and (first - start) % held < min(slots - 1, held) for first, needed in firsts.items()
-    )
+    start, kept = min(firsts), held if slots >= held else slots - 1
+    return total - sum(needed > held and (first - start) % held < kept for first, needed in firsts.items())
 
 
 def forward_form(problem, tiles):

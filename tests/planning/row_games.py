@@ -6,7 +6,10 @@ from heapq import heappop, heappush
 
 @dataclass(frozen=True, kw_only=True)
 class RowGame:
-    """Words of a row and of a key in fast memory, and what their moves cost; every row is to meet every key."""
+    """Words of a row and of a key in fast memory, and what their moves cost; every row is to meet the keys it needs.
+
+    Those are all of them, or, bit by bit, what ``needed`` says of each row.
+    """
 
     rows: int
     keys: int
@@ -18,12 +21,16 @@ class RowGame:
     return_words: int  # of a row that left before it had met all keys: query, output and statistics
     leave_words: int  # of such a row: output and statistics
     final_words: int  # its output
+    needed: tuple[int, ...] = ()
+
+    def of_row(self, row):
+        return self.needed[row] if self.needed else (1 << self.keys) - 1
 
     def optimum(self) -> int | None:
         """The fewest words; None if not even one row and one key fit. A search over all positions, cheapest first."""
         if self.row_words + self.key_words > self.fast_words:
             return None
-        full = (1 << self.keys) - 1
+        done = tuple(self.of_row(row) for row in range(self.rows))
         start = ((0,) * self.rows, 0, 0, 0)  # keys met by each row; rows here, rows that have been here, keys here
         known, queue = {start: 0}, [(0, start)]
         while queue:
@@ -31,32 +38,31 @@ class RowGame:
             if known[position] < cost:
                 continue
             met, here, been, keys = position
-            if all(each == full for each in met):
+            if met == done:
                 return cost + self.rows * self.final_words
             for more, following in self._moves(met, here, been, keys):
-                following = self._canonical(following)
+                following = following if self.needed else self._canonical(following)
                 if cost + more < known.get(following, 1 << 60):
                     known[following] = cost + more
                     heappush(queue, (cost + more, following))
         raise AssertionError("a row and a key at a time always end")
 
     def _moves(self, met, here, been, keys):
-        full = (1 << self.keys) - 1
         used = here.bit_count() * self.row_words + keys.bit_count() * self.key_words
         for i in range(self.rows):
-            bit = 1 << i
+            bit, full = 1 << i, self.of_row(i)
             if here & bit:
                 yield (0 if met[i] == full else self.leave_words), (met, here & ~bit, been, keys)
             elif met[i] != full and used + self.row_words <= self.fast_words:
                 cost = self.return_words if been & bit else self.first_arrival
-                now = (*met[:i], met[i] | keys, *met[i + 1 :])
+                now = (*met[:i], met[i] | keys & full, *met[i + 1 :])
                 yield cost, (now, here | bit, been | bit, keys)
         for j in range(self.keys):
             bit = 1 << j
             if keys & bit:
                 yield 0, (met, here, been, keys & ~bit)
             elif used + self.key_words <= self.fast_words:
-                now = tuple(each | bit if here >> i & 1 else each for i, each in enumerate(met))
+                now = tuple(each | bit & self.of_row(i) if here >> i & 1 else each for i, each in enumerate(met))
                 yield self.key_cost, (now, here, been, keys | bit)
 
     def _canonical(self, position):

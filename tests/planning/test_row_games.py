@@ -22,6 +22,17 @@ def test_no_legal_row_granular_schedule_moves_less_than_the_best_plan(rows, keys
         assert best_plan_for(workload, fast_words).moved_words <= game.optimum()
 
 
+@pytest.mark.parametrize(("n", "window", "fast_words"), [(4, 2, 16), (5, 2, 16), (4, 2, 24), (4, 3, 16)])
+def test_nor_under_a_window(n, window, fast_words):
+    d, needed = 3, tuple(sum(1 << j for j in range(max(0, i - window + 1), i + 1)) for i in range(n))
+    game = RowGame(
+        rows=n, keys=n, fast_words=fast_words - 2, row_words=2 * d + 2, key_words=2 * d, key_cost=2 * d, needed=needed,
+        first_arrival=d, return_words=2 * d + 2, leave_words=d + 2, final_words=d,
+    )  # fmt: skip
+    workload = Workload(n=n, d=d, mask=f"window:{window}")
+    assert best_plan_for(workload, fast_words).moved_words <= game.optimum()
+
+
 def test_one_pass_less_would_be_found_by_the_search():
     game = RowGame(
         rows=3, keys=3, fast_words=3, row_words=1, key_words=1, key_cost=2,

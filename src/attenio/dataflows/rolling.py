@@ -3,7 +3,8 @@
 So many rows are held that a row leaves when that many have come after it. A key takes its first turn just before the
 first row that needs it leaves, and meets all that are there; its next turn is as many rows later. From its first turn
 to its second a key may stay in a slot. Of every ``held`` keys that follow each other as many stay as there are slots
-for them, the first ones: each takes the slot that the key ``held`` before it leaves.
+for them, the first ones: each takes the slot that the key ``held`` before it leaves. The others pass through the last
+slot; where all stay, through the one that has just been left.
 
 >>> from attenio.masks.patterns import Band
 >>> band = Band(rows=6, keys=6, left=2, right=0, shift=0)
@@ -39,13 +40,13 @@ class Turn:
 
 
 def rolling_turns(band: Band, *, held: int, slots: int) -> list[list[Turn]]:
-    """The turns of keys when each row has come; ``held`` rows stay, and all slots but one keep keys."""
+    """The turns of keys when each row has come; ``held`` rows stay, and slots keep keys."""
     found: list[list[Turn]] = [[] for _ in range(band.rows)]
     for key in range(band.keys):
         for turn in _turns_of(band, key, held, slots):
             found[min(turn.rows.start + held, band.rows) - 1].append(turn)
-    # what is kept leaves its slot to what arrives
-    return [sorted(turns, key=lambda turn: turn.arrives) for turns in found]
+    # what is kept leaves its slot to what passes, and then to what will stay
+    return [sorted(turns, key=lambda turn: (turn.arrives, turn.stays)) for turns in found]
 
 
 def _turns_of(band: Band, key: int, held: int, slots: int) -> list[Turn]:
@@ -53,13 +54,16 @@ def _turns_of(band: Band, key: int, held: int, slots: int) -> list[Turn]:
     first, end = int(band.transposed.first_key(key)), int(band.transposed.end_key(key))
     starts = range(first, end, held)
     # keys that follow each other have first rows that do; of several with the same first row the last one counts
-    place = (first - int(band.live_range[0])) % held
-    kept = len(starts) > 1 and place < min(slots - 1, held) and key == int(band.end_key(first)) - 1
+    begin, all_stay = int(band.live_range[0]), slots >= held
+    place = (first - begin) % held
+    stays = place < (held if all_stay else slots - 1)
+    kept = len(starts) > 1 and stays and key == int(band.end_key(first)) - 1
+    left = [(min(start + held, band.rows) - held - begin) % held for start in starts]
     return [
         Turn(
             key=key,
             rows=range(start, min(start + held, end)),
-            slot=place if kept and number < 2 else slots - 1,
+            slot=place if kept and number < 2 else left[number] if all_stay else slots - 1,
             arrives=not (kept and number == 1),
             stays=kept and number == 0,
             again=number > 0,

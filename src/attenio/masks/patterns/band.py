@@ -135,11 +135,11 @@ class Band:
     def rolling_loads(self, rows_held: Counts, slots: Counts) -> Counts:
         """Keys read where rows come and go one by one: a key once for every ``rows_held`` of the rows that need it.
 
-        All slots but one keep keys over the first gap between two of its reads, as many of every ``rows_held`` keys.
+        Slots keep keys from their first turn to the second: of every ``rows_held`` keys all, or one less than slots.
         """
         first = larger(0, -self.shift - self.right)
         often = larger(smaller(self.rows - rows_held, self.keys - self.shift - self.right) - first, 0)
-        kept = smaller(smaller(slots, self.keys) - 1, rows_held)
+        kept = where(smaller(slots, self.keys) >= rows_held, rows_held, smaller(slots, self.keys) - 1)
         saved = often // rows_held * kept + smaller(often % rows_held, kept)
         read = self.transposed.tile_rows(1, rows_held)
         return read - where(self.left + self.right >= rows_held, saved, 0)

@@ -2,9 +2,9 @@
 
 With a row's W keys over p of them, rounded up, a key is read p times at most, and slots spare it one of these. So no
 number of reads keeps below Z/a less the keys, which grows with p and soon ends the search. Keys that a rows and s slots
-read: of every a keys, slots keep s - 1 and spare a read that would have served up to a rows,
+read: of every a keys, slots keep s at most and spare a read that would have served up to a rows,
 
-    a*read >= Z - n(s - 1).
+    a*read >= Z - n*s.
 """
 
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class Rolling(NamedTuple):
 
     def slots(self, tile: Counts) -> Counts:
         """Slots beside so many rows, as far as they save anything."""
-        return smaller(smaller((self.words - tile * self.per_row) // self.per_slot, tile + 1), self.band.keys)
+        return smaller(smaller((self.words - tile * self.per_row) // self.per_slot, tile), self.band.keys)
 
     def moved(self, tile: Counts) -> Counts:
         """The words of so many rows."""
@@ -51,7 +51,7 @@ class Rolling(NamedTuple):
         """Words that no tile up to ``most`` rows goes below."""
         band = self.band
         once = self._of(larger(band.touched_keys, ceil_div(band.scores, most) - band.touched_keys))
-        beyond = band.scores * self.per_slot - band.rows * (self.words - self.per_slot)
+        beyond = band.scores * self.per_slot - band.rows * self.words
         read = (beyond / most + band.rows * self.per_row) / self.per_slot * (beyond > 0)
         return larger(once * 1.0, self._of(read) * (1 - 1e-12))
 
