@@ -14,10 +14,10 @@ from solved import (
     Shape,
     Solved,
     against_each_other,
-    attenio_one_pass,
     constants,
     form_of,
     least_words,
+    one_pass,
     shape_of,
 )
 
@@ -62,8 +62,17 @@ def _line(cells: Iterable[object]) -> str:
 
 def one_pass_table(solved: Solved) -> list[str]:
     """The least memory for one pass, as keys grow."""
-    titles = ["rows", "d", "game", "keys: words for one pass", "too few, proven", "keeping rows", "AttenIO"]
-    lines = [_line(titles), _line(["---:", "---:", "---", "---", "---", "---:", "---:"])]
+    titles = [
+        "rows",
+        "d",
+        "game",
+        "keys: words for one pass",
+        "too few, proven",
+        "keeping rows",
+        "kept keys",
+        "AttenIO",
+    ]
+    lines = [_line(titles), _line(["---:", "---:", "---", "---", "---", "---:", "---:", "---:"])]
     for rows, d in _sizes(solved):
         for name, form in (("standard", STANDARD), ("partial", PARTIAL)):
             shapes = _tried(solved, form, rows, d)
@@ -71,7 +80,8 @@ def one_pass_table(solved: Solved) -> list[str]:
             proof = solved.too_few(form, shapes[-1]) if shapes else None
             few = "" if proof is None else f"{proof[0]}, from {proof[1]} keys on"
             keeping = keeping_rows(rows, d) if form == STANDARD else ""
-            lines.append(_line([rows, d, name, listed, few, keeping, attenio_one_pass(rows, d)]))
+            flows = [one_pass(rows, d, flow) for flow in (Dataflow.KEPT_KEYS, Dataflow.ATTENIO)]
+            lines.append(_line([rows, d, name, listed, few, keeping, *flows]))
     return lines
 
 
@@ -174,7 +184,7 @@ def figure(games: Sequence[Row]) -> str:
     shape = max(moving, key=lambda each: (moving[each], each))
     rows, keys, d = shape
     workload = Workload(queries=rows, keys=keys, d=d, dtype="fp32")
-    memories = list(range(2, attenio_one_pass(rows, d) + 3))
+    memories = list(range(2, one_pass(rows, d, Dataflow.ATTENIO) + 3))
     facts = {red: g for (_, each, red), g in solved.games.items() if each == shape}
     lines = [
         Series(name, memories, [solved.cost(form, shape, red) for red in memories], colour, dashed=name == "partial")
@@ -266,7 +276,8 @@ The optima of the standard game say whether fewer do:
 ("keys: words" are optima, `a..b` where only an interval is known. Where both are settled, the partial game takes the
 memory of the standard one in {same} of {both} shapes and at most {most_more} more in the others. A memory too
 few for some keys is too few for more: leaving keys out of a schedule leaves a schedule. AttenIO's tiles also hold a
-maximum, a rescaling factor and the score of every row: 2d+4 words a row, and d for the key.)
+maximum, a rescaling factor and the score of every row: 2d+4 words a row, and d for the key. Kept keys, of which rows take
+their turn, hold a maximum and a sum: 2d+2 words a row, 2d for the key, and two.)
 
 *Words a key.* Differences between solved numbers of keys at a fixed memory, up to that of keeping rows, and the c for
 which the last of them is c·rows·d²/M. Compulsory words, 2d a key, are in them. For many keys the theorem asks for c of

@@ -84,12 +84,12 @@ def least_words(solved: Solved, form: Form, shape: Shape) -> tuple[int, int]:
     return (proof[0] + 1 if proof else 0), most
 
 
-def attenio_one_pass(rows: int, d: int) -> int:
-    """The words with which AttenIO serves so many rows in one pass, many keys being there."""
+def one_pass(rows: int, d: int, dataflow: Dataflow) -> int:
+    """The words with which a dataflow serves so many rows in one pass, many keys being there."""
     workload = Workload(queries=rows, keys=100 * rows, d=d, dtype="fp32")
     for fast_words in range(1, 10_000):
         try:
-            if best_plan_for(workload, fast_words, dataflow=Dataflow.ATTENIO).moved_words == workload.compulsory_words:
+            if best_plan_for(workload, fast_words, dataflow=dataflow).moved_words == workload.compulsory_words:
                 return fast_words
         except DoesNotFit:
             continue
