@@ -276,8 +276,8 @@ The optima of the standard game say whether fewer do:
 ("keys: words" are optima, `a..b` where only an interval is known. Where both are settled, the partial game takes the
 memory of the standard one in {same} of {both} shapes and at most {most_more} more in the others. A memory too
 few for some keys is too few for more: leaving keys out of a schedule leaves a schedule. AttenIO's tiles also hold a
-maximum, a rescaling factor and the score of every row: 2d+4 words a row, and d for the key. Kept keys, of which rows take
-their turn, hold a maximum and a sum: 2d+2 words a row, 2d for the key, and two.)
+maximum, a rescaling factor and the score of every row: 2d+4 words a row, and d for the key. Kept keys, with rows
+that take their turn, hold a maximum and a sum: 2d+2 words a row, 2d for the key, and two.)
 
 *Words a key.* Differences between solved numbers of keys at a fixed memory, up to that of keeping rows, and the c for
 which the last of them is c·rows·d²/M. Compulsory words, 2d a key, are in them. For many keys the theorem asks for c of
