@@ -49,10 +49,9 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-Forward rows are of two runs. Those of 5f5ef36 that remain are full and 64, 96 or 128 wide, where the kernel of
-638c98b has the same instructions, and 192/128 full from 4K on, for which the later run chose tiles that are not
-chosen any more. That run alone, with narrow full heads slowed by 7 percent more instructions since taken back, had
-1.002 in the mean of its 36 forward cases and 0.839 at least.
+Tiles of the forward kernel are those of `studies/hopper-tiles`, measured in the same hour. From run to run the ratio of
+a case moves by up to 4 percent with clocks and power: at 638c98b the 36 forward cases had 1.002 in the mean, at 5f5ef36
+0.997.
 
 | case | ours | FlashAttention-4 | cuDNN | ratio | our error | FlashAttention-4's |
 |---|---:|---:|---:|---:|---:|---:|
