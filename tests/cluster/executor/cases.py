@@ -1,15 +1,11 @@
 """What the ranks of ``forked`` do. Every function is run by every rank."""
 
-import io
 import os
-import runpy
 import signal
 import time
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
@@ -129,7 +125,7 @@ def in_patches() -> list[dict[str, Any]]:
     shared = tuple(max(1, row) if row != key else row for row in range(ranks) for key in range(row + 1))
     kept = [each for each in tables() if each.devices == ranks and each.blocks <= 32][:2]
     every = [Patchwork(owners=tuple(range(ranks)), makers=makers) for makers in ((rows, shared), (shared,))]
-    return with_layouts(*((each, dtype) for each in (*every, *kept) for dtype in (torch.float32, torch.bfloat16)))
+    return with_layouts(*((each, torch.float32) for each in (*every, *kept)), (kept[0], torch.bfloat16))
 
 
 def with_layouts(*layouts: tuple[Strips | Patchwork, torch.dtype]) -> list[dict[str, Any]]:
@@ -266,13 +262,3 @@ def a_model() -> list[float]:
         for parameter, right in zip(model.parameters(), want, strict=True)
     ]
     return [float(total - alone.detach()), max(errors), context.ledger.total_sent_bytes]
-
-
-def an_example() -> str:
-    """What the example prints as a rank that torchrun started: only the group of ranks is there already."""
-    os.environ["WORLD_SIZE"] = str(dist.get_world_size())
-    path = Path(__file__).parents[3] / "examples" / "attention_on_ranks.py"
-    started = patch.multiple(dist, init_process_group=lambda _backend: None, destroy_process_group=lambda: None)
-    with redirect_stdout(io.StringIO()) as said, started:
-        runpy.run_path(str(path), run_name="__main__")
-    return said.getvalue()

@@ -28,7 +28,6 @@ CASES = {
     "a_rank_that_dies": (4, 60),
     "a_rank_that_hangs": (3, 3),
     "a_model": (3, 60),
-    "an_example": (2, 60),
 }
 # A network namespace of their own, where one may be made: then every byte on its loopback device is theirs.
 NAMESPACES = (["unshare", "--net"], ["unshare", "--map-root-user", "--net"])
@@ -70,7 +69,7 @@ def test_dtensors_over_meshes_give_what_one_device_gives_and_send_what_is_planne
     assert sum(case["planned"] is None for case in ran["said"][0]) <= 2
 
 
-@pytest.mark.parametrize(("layouts", "count"), [("in_strips", 3), ("in_patches", 8)])
+@pytest.mark.parametrize(("layouts", "count"), [("in_strips", 3), ("in_patches", 5)])
 def test_layouts_over_processes_give_what_one_device_gives_and_send_what_is_planned(
     layouts: str, count: int, found: dict[str, Any]
 ) -> None:
@@ -139,8 +138,3 @@ def test_a_model_of_transformers_trains_on_sharded_sequences_as_on_one_device(fo
     assert ran["codes"] == [0] * 3
     for loss, gradients, sent in ran["said"]:
         assert abs(loss) < 1e-5 and gradients < 1e-5 and sent > 0
-
-
-def test_the_example_gives_what_one_device_gives_and_prints_what_is_recorded_beside_it(found: dict[str, Any]) -> None:
-    recorded = Path(__file__).parents[3] / "examples" / "attention_on_ranks.out"
-    assert found["an_example"] == {"codes": [0, 0], "said": [recorded.read_text(encoding="utf-8"), ""]}

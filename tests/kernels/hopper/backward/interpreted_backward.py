@@ -9,6 +9,8 @@ __all__ = ["FEW_PARTS", "interpret"]
 
 # Programs of a head that look for its maxima: a GPU wants many, and an interpreter takes as long for an empty one.
 FEW_PARTS = 4
+# Row tiles that neighbouring blocks begin apart, 16 on a GPU: more than these are few rows here.
+_APART = 4
 
 _HOME = "attenio.kernels.hopper."
 _BLOCKS = ("producer", "backward.block", "backward.producer")
@@ -56,6 +58,8 @@ def _kernel(name):
         loaded = interpreted(_HOME + module, needing=tuple(_HOME + each for each in needed))
         if "backward.block" in needed:  # Gluon has no name for additions by TMA
             loaded.accumulate.__globals__["_reduce_add"] = lambda to, place, source: to.add(place, source.tensor)
+            assert "_APART" in loaded.accumulate.__globals__
+            loaded.accumulate.__globals__["_APART"] = _APART
         if module == "backward.key_stationary_d128":  # pairs in a register are numbers of 16 bits here
             loaded.rounded = _rounded
             loaded.unpacked = loaded.for_ds.__globals__["unpacked"] = lambda numbers, _dtype: numbers

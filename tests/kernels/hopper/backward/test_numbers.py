@@ -86,8 +86,8 @@ ADDED = {
     "two tiles of rows, groups of four": (Case(1, 2, 4, 60, 700, 128, 128), (1, 1), 1),
     "three tiles of rows or fewer": (Case(2, 1, 4, 190, 440, 96, 64, causal=True), (2,), 2),
     "one tile of rows, groups of four": (Case(1, 1, 4, 60, 700, 64, 64), (1,), 1),
-    "more rows than blocks begin apart": (Case(1, 1, 2, 1100, 520, 128, 128), (1,), 1),
-    "more rows than blocks begin apart, causal": (Case(1, 1, 1, 2200, 2300, 64, 64, causal=True), (1,), 1),
+    "more rows than blocks begin apart": (Case(1, 1, 2, 400, 650, 128, 128), (1,), 1),
+    "more rows than blocks begin apart, causal": (Case(1, 1, 1, 700, 760, 64, 64, causal=True), (1,), 1),
 }  # fmt: skip
 
 
