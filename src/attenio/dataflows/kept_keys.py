@@ -22,7 +22,7 @@ from itertools import groupby
 import numpy as np
 
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
-from attenio.dataflows.online_softmax import save_log_sum_exp
+from attenio.dataflows.online_softmax import ONE, save_log_sum_exp
 from attenio.dataflows.problem import Problem
 from attenio.dataflows.rolling import Turn
 from attenio.dataflows.row_by_row import Rows, note
@@ -33,31 +33,21 @@ from attenio.planning.plan import Tiles
 
 # Booleans of a mask looked at together.
 _MASK_AT_ONCE = 2**20
-_ONE = slice(0, 1)
 
 
 def kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""
-    pattern, depth = problem.pattern, problem.depth
+    pattern = problem.pattern
     a, slots = min(tiles["query_tile"], pattern.rows), min(tiles["kept_keys"], pattern.keys)
     width = min(tiles["value_columns"], problem.width)
     needed = needed_by_tiles(pattern, a)
-    with (
-        fast.buffer("Q", a, depth) as Q_buffer,
-        fast.scratch("O", a, width) as O_buffer,
-        fast.scratch("max", a, 1) as max_buffer,
-        fast.scratch("sum", a, 1) as sum_buffer,
-        fast.scratch("S", 1, 1),
-        fast.scratch("next max", 1, 1),
-        problem.key_buffer(fast, "K", slots, depth) as K_buffer,
-        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", slots, width) as V_buffer,
-    ):
+    with rows_and_slots(problem, fast, a, slots, width) as (Q_buffer, O_buffer, of_rows, of_keys):
         for columns in cuts(problem.width, width):
-            keys = KeySlots(problem, fast, (K_buffer, V_buffer), slots, columns)
+            keys = KeySlots(problem, fast, of_keys, slots, columns)
             visits = turns(needed, slots=slots, keeping=keeping_slots(pattern, slots))
             for places, visited in zip(cuts(pattern.rows, a), visits, strict=True):
                 outputs = O_buffer.over(places, columns)
-                statistics = [buffer.over(places, _ONE) for buffer in (max_buffer, sum_buffer)]
+                statistics = [buffer.over(places, ONE) for buffer in of_rows]
                 rows = Rows(Q_buffer.over(places, problem.Q.columns, name="Q"), outputs, *statistics)
                 rows.begin(slice(None), problem.sinks_of(places))
                 if visited:
@@ -68,6 +58,24 @@ def kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                 rows.normalise(fast, problem)
                 fast.store(outputs, problem.O)
                 problem.advance(size(places))
+
+
+@contextmanager
+def rows_and_slots(
+    problem: Problem, fast: FastMemory, rows: int, slots: int, width: int
+) -> Iterator[tuple[Buffer, Buffer, tuple[Buffer, Buffer], tuple[Buffer, Buffer | None]]]:
+    """Buffers of rows of Q and O, of their largest scores and sums, and of slots for K and V (none, if part of K)."""
+    with (
+        fast.buffer("Q", rows, problem.depth) as Q_buffer,
+        fast.scratch("O", rows, width) as O_buffer,
+        fast.scratch("max", rows, 1) as max_buffer,
+        fast.scratch("sum", rows, 1) as sum_buffer,
+        fast.scratch("S", 1, 1),
+        fast.scratch("next max", 1, 1),
+        problem.key_buffer(fast, "K", slots, problem.depth) as K_buffer,
+        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", slots, width) as V_buffer,
+    ):
+        yield Q_buffer, O_buffer, (max_buffer, sum_buffer), (K_buffer, V_buffer)
 
 
 class KeySlots:

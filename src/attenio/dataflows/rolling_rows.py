@@ -13,11 +13,9 @@ A tile of rows reads keys that its first row alone needs, and others for its las
 rows as there are, as long as the window lasts. Fast memory is that of kept keys.
 """
 
-from contextlib import nullcontext
-
 import numpy as np
 
-from attenio.dataflows.kept_keys import KeySlots
+from attenio.dataflows.kept_keys import KeySlots, rows_and_slots
 from attenio.dataflows.online_softmax import ONE, save_log_sum_exp
 from attenio.dataflows.problem import Problem
 from attenio.dataflows.rolling import rolling_turns
@@ -30,22 +28,13 @@ from attenio.planning.plan import Tiles
 
 def rolling_rows(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""
-    band, depth, width = problem.pattern, problem.depth, problem.width
+    band, width = problem.pattern, problem.width
     assert isinstance(band, Band)
     a, slots = min(tiles["rolling_rows"], band.rows), min(tiles["kept_keys"], band.keys)
     every, columns = slice(0, a), problem.V.columns
-    with (
-        fast.buffer("Q", a, depth) as Q_buffer,
-        fast.scratch("O", a, width) as O_buffer,
-        fast.scratch("max", a, 1) as max_buffer,
-        fast.scratch("sum", a, 1) as sum_buffer,
-        fast.scratch("S", 1, 1),
-        fast.scratch("next max", 1, 1),
-        problem.key_buffer(fast, "K", slots, depth) as K_buffer,
-        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", slots, width) as V_buffer,
-    ):
-        keys = KeySlots(problem, fast, (K_buffer, V_buffer), slots, slice(0, width))
-        statistics = (buffer.over(every, ONE) for buffer in (max_buffer, sum_buffer))
+    with rows_and_slots(problem, fast, a, slots, width) as (Q_buffer, O_buffer, of_rows, of_keys):
+        keys = KeySlots(problem, fast, of_keys, slots, slice(0, width))
+        statistics = (buffer.over(every, ONE) for buffer in of_rows)
         rows = Rows(Q_buffer.over(every, problem.Q.columns), O_buffer.over(every, columns), *statistics)
         for row, turns in enumerate(rolling_turns(band, held=a, slots=slots)):
             place, named = np.array([row % a]), slice(row, row + 1)
