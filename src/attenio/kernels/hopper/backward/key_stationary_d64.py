@@ -56,7 +56,7 @@ def _producer(dk_desc, dv_desc, inputs, tiles, barriers, block, launch, shape):
     """Load the rows that the consumers compute with, and write the gradients that they leave."""
     batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
     first_key = block.tile * shape.KEYS
-    load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.STAGES, 0, 1)
+    load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.STAGES, 0)
     mbarrier.wait(barriers.written, 0)
     for part in gl.static_range(shape.KEYS // 64):
         at = [batch, kv_head, first_key + part * 64, 0]

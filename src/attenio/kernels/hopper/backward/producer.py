@@ -97,13 +97,12 @@ def load_keys(k_desc, v_desc, k_b, v_b, tiles, kv_full, block, launch, shape):
 
 @gluon.jit
 def load_row_tiles(
-    inputs, tiles, barriers, block, launch, shape, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, SHIFT: gl.constexpr,
-    MORE: gl.constexpr,
+    inputs, tiles, barriers, block, launch, shape, STAGES: gl.constexpr, DO_STAGES: gl.constexpr, SHIFT: gl.constexpr
 ):  # fmt: skip
-    """Load the tiles of rows from the block's start on, each when its stage is free, and MORE that are not used."""
+    """Load the tiles of rows from the block's start on, each when its stage is free, and one that is not used."""
     batch, kv_head = block.batch_head // launch.kv_heads, block.batch_head % launch.kv_heads
     head, i, stage, phase, do_stage, do_phase = 0, block.start, 0, 1, 0, 1
-    for step in range(block.steps + MORE):
+    for step in range(block.steps + 1):
         load_rows(
             inputs, tiles, barriers, stage, phase, do_stage, do_phase,
             block.batch_head, batch, kv_head, head, i, step, launch, shape, SHIFT,

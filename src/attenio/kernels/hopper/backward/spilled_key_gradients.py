@@ -245,7 +245,7 @@ def _issue_keys(k_a, k_b, v_a, v_b, tiles, barriers, place, launch, shape):
 @gluon.jit
 def _producer(inputs, tiles, barriers, block, launch, shape, P_SHIFT: gl.constexpr):
     """Load rows."""
-    load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.SLOTS, P_SHIFT, 1)
+    load_row_tiles(inputs, tiles, barriers, block, launch, shape, shape.STAGES, shape.SLOTS, P_SHIFT)
 
 
 @gluon.jit(do_not_specialize=ANY_NUMBER, do_not_specialize_on_alignment=ANY_PLACE)
