@@ -50,6 +50,33 @@ def test_no_rows_and_keys_are_worth_more_than_they_cost_to_whoever_owns_a_token(
     assert apart_words(head) == pytest.approx(3 * share * weights.sum())
 
 
+@pytest.mark.parametrize("devices", range(3, 8))
+@pytest.mark.parametrize(("one", "row", "neighbour"), [(2, 5, 2), (2, 8, 1), (3, 7, 4), (1, 3, 0), (4, 4, 6)])
+def test_neighbours_and_first_keys_are_worth_no_more_than_what_they_are_charged_to(
+    devices: int, one: int, row: int, neighbour: int
+) -> None:
+    weights, links = np.zeros((devices, devices)), np.eye(devices, k=-1) * neighbour
+    for i in range(1, devices):
+        before = one * np.arange(i)
+        weights[i, :i] = np.clip(row - before, 0, one)
+        weights[i, i - 1] = min(max(one - neighbour, 0), max(row - before[-1], 0))
+    sets = subsets(devices)
+    others = sets.sum(axis=1) - 1
+    x, y = others[:, None], others[None]
+    sums = [
+        (row + neighbour) * x + max(one, neighbour) * y,
+        (row + neighbour) * x + one * y + neighbour,
+        (row + neighbour) * x + neighbour * y + row,
+        (row + neighbour) * x + neighbour + row + 0 * y,
+        row * x + neighbour * y + neighbour + row,
+    ]
+    worth, first = (sets @ each @ sets.T for each in (weights + links, weights))
+    for owner in range(devices):
+        own = np.ix_(sets[:, owner], sets[:, owner])
+        assert all((worth[own] <= each[own] + 1e-9).all() for each in sums)
+        assert (first[own] <= (row * x + row + 0 * y)[own] + 1e-9).all()
+
+
 @pytest.mark.parametrize("owner", [(0, 0, 1, 1, 2, 2), (0, 1, 2, 2, 1, 0), (0, 1, 2, 0, 1, 2), (0, 1, 1, 0, 2, 2)])
 def test_rows_and_keys_of_neighbours_have_pairs_that_are_not_seen(owner: tuple[int, ...]) -> None:
     n, share = len(owner), 2
@@ -104,7 +131,9 @@ def test_own_pairs_at_home_and_the_rest_of_a_head_on_a_device_come_close(devices
 
 @settings(max_examples=24, deadline=None, derandomize=True)
 @given(
-    st.sampled_from([(2, 2, 1), (4, 2, 1), (4, 4, 1), (6, 3, 1), (4, 1, 2), (4, 2, 4), (3, 6, 1), (8, 2, 2)]),
+    st.sampled_from(
+        [(2, 2, 1), (4, 2, 1), (4, 4, 1), (6, 3, 1), (4, 1, 2), (4, 2, 4), (3, 6, 1), (8, 2, 2), (4, 2, 8), (6, 3, 4)]
+    ),
     st.integers(0, 2**31),
     st.sampled_from([(2, 2), (3, 4), (4, 4)]),
 )
@@ -138,6 +167,16 @@ def test_two_devices_for_each_of_many_heads_need_more_than_squares_of_pairs() ->
     # one device with the rows above n/sqrt(2), one with the others
     strips = 32 * 2 * d * ((2 + 0.5**0.5) * n - 4 * own)
     assert bound < strips < 1.14 * bound
+
+
+def test_rows_of_many_query_heads_are_sent_once_and_keys_to_half_of_the_devices() -> None:
+    # many KV heads, so that own tokens matter little
+    n, key, devices, group = 2**20, 256, 1024, 8
+    for each in (4, 8):
+        heads = devices // each
+        head = CausalHeads(tokens=n, devices=devices, heads=heads, group=group, row_words=key, key_words=key)
+        limit = heads * n * (group + (each + 1) / 2) * key
+        assert 0.95 * limit < neighbour_words(head) < limit
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])

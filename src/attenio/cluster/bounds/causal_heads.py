@@ -4,8 +4,11 @@ One token is drawn from every home, and rows and keys of these P tokens alone ar
 device then owns one token of P in their order. Proofs: docs/theory/devices_causal_heads.md.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +17,8 @@ Values = NDArray[np.float64]
 
 # How many prices of neighbours are tried, and at how many amounts of work a price of pairs is looked at.
 _PRICES, _AMOUNTS = 32, 96
+# Prices of the first keys that are tried: parts of the words of a key, and of as large a part of the words of a row.
+_OF_KEY, _OF_ROW = (0.25, 0.5, 0.5625, 0.625, 0.6875, 0.75, 0.8125), (0.3, 0.45, 0.6, 0.7, 0.8, 0.9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,54 +68,86 @@ def apart_words(head: CausalHeads) -> float:
 
 @lru_cache(maxsize=1024)
 def neighbour_words(head: CausalHeads, imbalance: float = 1.0) -> float:
-    """Words for pairs of neighbours and for all others by prices of their own, for work as even as this."""
-    n, t, least = float(head.tokens), float(head.share), float(head.least_share)
+    """Words for pairs of neighbours, for pairs with the first keys and for all others by prices of their own.
+
+    For work as even as this.
+    """
+    n, t = float(head.tokens), float(head.share)
     pairs = head.heads * head.group * n * (n + 1) / 2
     own = head.group * t * (t + 1) / 2
     most = min(imbalance * pairs / head.devices - (head.heads - 1) * own, pairs / head.heads)
-    if least < 1 or most <= own or head.devices < 2:
+    if head.least_share < 1 or most <= own or head.devices < 2:
         return 0.0
-    highest = min(head.row_words, head.key_words / head.group, least)
-    prices = np.linspace(0, highest, _PRICES + 1)[:, None]
     beyond = (most - own) * np.geomspace(1e-4, 1, _AMOUNTS)
-    for_pairs = np.minimum(_pair_prices(head, prices, beyond), 1 - prices[:, 0] / least)
-    for_neighbours = head.heads * head.group * least * (head.devices - 1) * prices[:, 0]
-    found = for_neighbours + for_pairs * (pairs - head.devices * head.heads * own)
-    return float(max(found.max(), 0.0))
+    others = pairs - head.devices * head.heads * own
+    return max(_proven(head, first, beyond, others) for first in _first_keys(head))
 
 
-def _pair_prices(head: CausalHeads, prices: Values, beyond: Values) -> Values:
-    """Words for each pair beyond own ones that a device has to exchange besides what neighbours pay, at least.
+class _FirstKeys(NamedTuple):
+    """Words that pairs with the first keys are worth, of a row of all query heads: of one key, and of all of them."""
+
+    one: float
+    row: float
+
+
+def _first_keys(head: CausalHeads) -> Iterator[_FirstKeys]:
+    """Prices to try: none, and parts of the words of a key and of a row, where rows are more words."""
+    row, key = float(head.group * head.row_words), float(head.key_words)
+    yield _FirstKeys(0.0, 0.0)
+    if row > key and head.devices > 2:
+        for part, of_row in product(_OF_KEY, _OF_ROW):
+            yield _FirstKeys(part * key, part * of_row * row)
+
+
+def _proven(head: CausalHeads, first: _FirstKeys, beyond: Values, others: float) -> float:
+    """The most that some prices of neighbours prove, with these for the first keys."""
+    least, last, g = float(head.least_share), head.devices - 1, float(head.group)
+    highest = min(g * head.row_words - first.row, float(head.key_words), g * least - first.one)
+    if highest < 0:
+        return 0.0
+    prices = np.linspace(0, highest, _PRICES + 1)
+    worth = (prices + first.one) / (g * least)  # a pair word is one pair
+    for_pairs = np.minimum(_pair_prices(head, prices[:, None], first, beyond), 1 - worth)
+    # row i with the first i - 1 keys; its neighbour has a price of its own
+    before = np.minimum(first.row, first.one * np.arange(last))
+    rest = np.minimum(first.row - before, np.maximum(first.one - prices[:, None], 0.0))
+    for_edges = head.heads * least * (last * prices + (before + rest).sum(axis=1))
+    return float(max((for_edges + for_pairs * others).max(), 0.0))
+
+
+def _pair_prices(head: CausalHeads, paid: Values, first: _FirstKeys, beyond: Values) -> Values:
+    """Words for each pair beyond own ones that a device has to exchange besides what the others pay, at least.
 
     Every kind of words below is concave in the pairs, so that between two amounts a price that holds for both does.
     """
     ends, g = (float(head.share), float(head.tokens)), float(head.group)
-    row, key, paid, t = g * head.row_words, float(head.key_words), g * prices, ends[0]
-    area = beyond / g + t * t
+    row, key, t = g * head.row_words - first.row + 0 * paid, head.key_words + 0 * paid, ends[0]
+    area, own_row = beyond / g + t * t, first.row * t
     kinds = [
-        _shared_words(head, paid, beyond / g + t * (t + 1) / 2),
-        _least_words((row - paid, key - paid), area, ends),
-        _least_words((row - paid, key + 0 * paid), area, ends) - paid * t,
-        _least_words((row + 0 * paid, key - paid), area, ends) - paid * t,
+        _least_words((row - paid, key - np.maximum(paid, first.one)), area, ends),
+        _least_words((row - paid, key - first.one), area, ends) - paid * t,
+        _least_words((row - paid, key - paid), area, ends) - own_row,
+        _least_words((row - paid, key), area, ends) - paid * t - own_row,
+        _least_words((row, key - paid), area, ends) - paid * t - own_row,
+        _shared_words((row, key), paid, beyond / g + t * (t + 1) / 2, ends) - own_row,
     ]
     ratios = np.array(kinds) / beyond  # [kind, price, amount]
     held = np.minimum(ratios[:, :, 1:], ratios[:, :, :-1]).max(axis=0)
-    # below the first amount the second kind is concave from 0 on
-    least: Values = np.minimum(held.min(axis=1), ratios[1, :, 0])
+    # below the first amount the first kind is concave from 0 on
+    least: Values = np.minimum(held.min(axis=1), ratios[0, :, 0])
     return np.maximum(least, 0.0)
 
 
-def _shared_words(head: CausalHeads, paid: Values, area: Values) -> Values:
+def _shared_words(words: tuple[Values, Values], paid: Values, area: Values, ends: tuple[float, float]) -> Values:
     """Words of rows and keys less what their neighbours pay: (x + 1/2)(y + 1/2) >= area + (neighbours - t)²/2."""
-    row, key = float(head.group * head.row_words), float(head.key_words)
-    end, t = head.tokens + 0.5, float(head.share)
+    (row, key), (t, end) = words, (ends[0], ends[1] + 0.5)
     flat = 1 - paid * paid / (2 * row * key)  # 1/2 at least
     both = 2 * np.sqrt(row * key * area * flat)
     all_keys = row * area / end - paid * paid * end / (2 * row) + key * end
     all_rows = key * area / end - paid * paid * end / (2 * key) + row * end
     most = end * end * flat
-    words = np.where(row * area > key * most, all_keys, np.where(key * area > row * most, all_rows, both))
-    return words - paid * t - (row + key) * (t + 0.5)
+    found = np.where(row * area > key * most, all_keys, np.where(key * area > row * most, all_rows, both))
+    return found - paid * t - (row + key) * (t + 0.5)
 
 
 def _least_words(prices: tuple[Values, Values], area: Values, ends: tuple[float, float]) -> Values:
