@@ -88,7 +88,7 @@ def test_saved_probabilities_spare_their_recomputation() -> None:
     sizes = dict.fromkeys(tile_names(Dataflow.TILED_PRODUCTS)[0], 8) | {"score_rows": 32, "score_keys": 16}
     saved = {name.replace("score", "gradient"): size for name, size in sizes.items()}
     made, read = (cost(workload, Dataflow.TILED_PRODUCTS, Tiles.of(**each)) for each in (sizes, saved))
-    assert made.moved_words - read.moved_words == 2 * (n * n * d // 16 + n * n * d // 32 + n + n * n)
+    assert made.moved_words - read.moved_words == 2 * (n * n * (d + 1) // 16 + n * n * d // 32 + n * n)
     assert made.peak_words == read.peak_words
 
 

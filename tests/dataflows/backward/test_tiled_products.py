@@ -1,6 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attenio.dataflows import execute
 from attenio.planning import best_plan_for
 from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
@@ -26,11 +27,12 @@ def closed_form(problem, tiles):
     d, dv, w, scores = problem.dk, problem.dv, problem.w, problem.scores
     kind = "gradient" if "gradient_rows" in tiles else "score"
     a, b = min(tiles[f"{kind}_rows"], problem.n), min(tiles[f"{kind}_keys"], problem.m)
-    met, live = problem.tile_rows(a, b) + problem.key_loads(a), problem.live_rows(a)
-    made = 0 if kind == "gradient" else met * d + live * w + scores * w
+    visits = problem.tile_rows(a, b)
+    met = visits + problem.key_loads(a)
+    made = 0 if kind == "gradient" else met * d + visits * w + scores * w
     moved, peak = products(problem, tiles, ("value", "key", "query"))
-    moved += problem.g * (made + met * dv + live * w + 2 * scores * w)
-    return moved, max(peak, a * b * w + a + 1 + a * w + w)
+    moved += problem.g * (made + met * dv + visits * w + 2 * scores * w)
+    return moved, max(peak, a * b * w + a + 2 * w - 1)
 
 
 @QUICK
@@ -70,3 +72,12 @@ def test_whole_rows_move_an_eighth_less_than_tiles_of_scores_at_seven_tenths_of_
     side = int(fast_words**0.5) - 2
     tiled = cost(workload, Dataflow.TILED_PRODUCTS, Tiles.of(score_rows=side, score_keys=side, **products))
     assert plan.moved_words < 0.89 * tiled.moved_words
+
+
+def test_three_words_are_enough_for_the_gradient_and_statistics_take_none_beside_a_tile():
+    workload = Workload(n=6, d=2, direction="backward")
+    run = execute(best_plan_for(workload, 3))
+    assert run.peak_words == 3
+    sixteen = best_plan_for(Workload(n=256, d=16, direction="backward"), 16)
+    assert (sixteen.tiles["score_rows"], sixteen.tiles["score_keys"]) == (3, 4)
+    assert sixteen.peak_words == 16

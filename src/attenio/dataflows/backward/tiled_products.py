@@ -1,13 +1,12 @@
 """Tiled products for small fast memories: probabilities and their gradients travel, every product is tiled alone.
 
 for each row that needs a key:  dO and O stream past;  store D = dO . O
-for each tile i of score_rows rows that needs any key:  load L_i
-    for each run j of score_keys keys it needs:
-        S = 0;  for each depth t:  load a column of Q_i;  for each key load one element of K_j;  add their products
-        store the required P = exp(scale S - L_i)
-for each tile i of score_rows rows that needs any key:  load D_i
-    for each run j of score_keys keys it needs:
-        dP from dO_i and V_j in the same way;  for each required score:  load P;  store dS = P (dP - D_i)
+for each tile i of score_rows rows that needs any key, each run j of score_keys keys it needs:
+    S = 0;  for each depth t:  load a column of Q_i;  for each key load one element of K_j;  add their products
+    for each row:  load its L;  store its required P = exp(scale S - L)
+for each tile i of score_rows rows that needs any key, each run j of score_keys keys it needs:
+    dP from dO_i and V_j in the same way
+    for each row:  load its D;  for each required score:  load P;  store dS = P (dP - D)
 for each tile of value_keys x value_columns of dV:
     for each row that needs one of the keys:  load its required P;  for each column load one element of dO
     store the tile
@@ -17,14 +16,13 @@ for each tile of query_rows x query_columns of dQ:
     store the tile
 
 With query_tile and key_tile in place of score_rows and score_keys, whole rows of Q_i, and then of dO_i, are loaded once
-and stay while the elements of K_j, and of V_j, pass one at a time: better from about d²/4 words on.
+and stay, with their L or D, while the elements of K_j, and of V_j, pass one at a time: better from about d²/4 words on.
 
 With gradient_rows and gradient_keys in place of score_rows and score_keys, P is what the forward pass saved: the second
 step falls away.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,11 +56,14 @@ def tiled_products(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
     if "gradient_rows" in tiles:
         assert problem.P is not None, "the forward pass has saved no probabilities"
         P, tile = problem.P, (tiles["gradient_rows"], tiles["gradient_keys"])
+        _score_gradients(problem, (D, P, dS), tile, fast)
+    elif "query_tile" in tiles:
+        P = problem.spilled("P", rows, keys)
+        _with_whole_rows(problem, (D, P, dS), (tiles["query_tile"], tiles["key_tile"]), fast)
     else:
-        names = ("query_tile", "key_tile") if "query_tile" in tiles else ("score_rows", "score_keys")
-        P, tile = problem.spilled("P", rows, keys), (tiles[names[0]], tiles[names[1]])
-        _probabilities(problem, P, tile, "query_tile" in tiles, fast)
-    _score_gradients(problem, (D, P, dS), tile, "query_tile" in tiles, fast)
+        P, tile = problem.spilled("P", rows, keys), (tiles["score_rows"], tiles["score_keys"])
+        _probabilities(problem, P, tile, fast)
+        _score_gradients(problem, (D, P, dS), tile, fast)
     of_values = (tiles["value_keys"], tiles["value_columns"])
     _sums_over_rows(problem, (P, problem.dO, problem.dV), add_value_gradient, of_values, fast)
     key_gradients(problem, dS, (tiles["key_keys"], tiles["key_columns"]), fast)
@@ -86,64 +87,74 @@ def deltas(problem: BackwardProblem, D: SlowArray, fast: FastMemory) -> None:
         fast.store(D_tile, D)
 
 
-def _probabilities(
-    problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], whole_rows: bool, fast: FastMemory
-) -> None:
+def _probabilities(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
-    with (
-        fast.scratch("L", a, 1) as L_buffer,
-        fast.scratch("S", a, b) as S_buffer,
-        fast.buffer("Q", a, max(problem.depth, problem.width) if whole_rows else 1) as Q_buffer,
-        fast.buffer("K", 1, 1) as K_element,
-        fast.scratch("P", 1, 1) if whole_rows else nullcontext(),  # the next step has the same tiles and needs it
-    ):
+    with fast.scratch("S", a, b) as S_buffer:
         for rows, positions in _live_tiles(problem, a):
-            with (
-                L_buffer.holding(problem.L, rows) as L_i,
-                Q_buffer.holding(problem.Q, rows) if whole_rows else nullcontext() as Q_i,
-            ):
-                for keys, hidden in key_runs(problem.pattern, positions, b):
-                    S = S_buffer.zeros(rows, keys)
-                    if Q_i is None:
-                        add_scores_by_depth(fast, problem, S, Q_buffer, K_element)
-                    else:
-                        with K_element.streaming(problem.K, keys, along="elements") as K_j:
-                            make_scores(fast, problem.arithmetic, S, Q_i, K_j)
+            for keys, hidden in key_runs(problem.pattern, positions, b):
+                S = S_buffer.zeros(rows, keys)
+                with fast.buffer("Q", a, 1) as Q_column, fast.buffer("K", 1, _beside(fast)) as K_element:
+                    add_scores_by_depth(fast, problem, S, Q_column, K_element)
+                with fast.scratch("L", 1, 1) as one, one.streaming(problem.L, rows, along="rows") as L_i:
                     exponentiate_with(fast, problem.arithmetic, S, L_i, hidden)
-                    fast.store(S, P, cells=visible(hidden))
+                fast.store(S, P, cells=visible(hidden))
 
 
 def _score_gradients(
-    problem: BackwardProblem,
-    spilled: tuple[SlowArray, SlowArray, SlowArray],
-    tile: tuple[int, int],
-    whole_rows: bool,
-    fast: FastMemory,
+    problem: BackwardProblem, spilled: tuple[SlowArray, SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory
 ) -> None:
     D, P, dS = spilled
     a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
-    with (
-        fast.scratch("D", a, 1) as D_buffer,
-        fast.scratch("dP", a, b) as dP_buffer,
-        fast.buffer("dO", a, max(problem.depth, problem.width) if whole_rows else 1) as dO_buffer,
-        fast.buffer("V", 1, 1) as V_element,
-        fast.scratch("P", 1, 1),
-    ):
+    with fast.scratch("dP", a, b) as dP_buffer:
         for rows, positions in _live_tiles(problem, a):
-            with (
-                D_buffer.holding(D, rows) as D_i,
-                dO_buffer.holding(problem.dO, rows) if whole_rows else nullcontext() as dO_i,
-            ):
-                for keys, hidden in key_runs(problem.pattern, positions, b):
-                    dP = dP_buffer.zeros(rows, keys)
-                    if dO_i is None:
-                        _add_value_scores_by_column(fast, problem, dP, dO_buffer, V_element)
-                    else:
-                        with V_element.streaming(problem.V, keys, along="elements") as V_j:
-                            add_value_scores(fast, problem.arithmetic, dP, dO_i, V_j)
+            for keys, hidden in key_runs(problem.pattern, positions, b):
+                dP = dP_buffer.zeros(rows, keys)
+                with fast.buffer("dO", a, 1) as dO_column, fast.buffer("V", 1, _beside(fast)) as V_element:
+                    _add_value_scores_by_column(fast, problem, dP, dO_column, V_element)
+                with (
+                    fast.scratch("P", 1, 1),
+                    fast.scratch("D", 1, 1) as one,
+                    one.streaming(D, rows, along="rows") as D_i,
+                ):
                     passing = _loaded(fast, P, rows, keys, visible(hidden))
                     gradient = score_gradient(fast, problem.arithmetic, passing, dP, (D_i, None))
                     fast.store(gradient, dS, cells=visible(hidden))
+
+
+def _beside(fast: FastMemory) -> int:
+    """Words beside a column of at least one, so that D and P of a score can take their place."""
+    return 2 * fast.intermediate_words - 1
+
+
+def _with_whole_rows(
+    problem: BackwardProblem, spilled: tuple[SlowArray, SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory
+) -> None:
+    """P, then dS, while rows of Q, then of dO, stay with their statistics."""
+    D, P, dS = spilled
+    a, b, arithmetic = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys), problem.arithmetic
+    with (
+        fast.scratch("L or D", a, 1) as of_rows,
+        fast.scratch("S or dP", a, b) as scores,
+        fast.buffer("Q or dO", a, max(problem.depth, problem.width)) as row_buffer,
+        fast.buffer("K or V", 1, 1) as element,
+        fast.scratch("P", 1, 1),
+    ):
+        for rows, positions in _live_tiles(problem, a):
+            with of_rows.holding(problem.L, rows) as L_i, row_buffer.holding(problem.Q, rows) as Q_i:
+                for keys, hidden in key_runs(problem.pattern, positions, b):
+                    S = scores.zeros(rows, keys)
+                    with element.streaming(problem.K, keys, along="elements") as K_j:
+                        make_scores(fast, arithmetic, S, Q_i, K_j)
+                    exponentiate_with(fast, arithmetic, S, L_i, hidden)
+                    fast.store(S, P, cells=visible(hidden))
+        for rows, positions in _live_tiles(problem, a):
+            with of_rows.holding(D, rows) as D_i, row_buffer.holding(problem.dO, rows) as dO_i:
+                for keys, hidden in key_runs(problem.pattern, positions, b):
+                    dP = scores.zeros(rows, keys)
+                    with element.streaming(problem.V, keys, along="elements") as V_j:
+                        add_value_scores(fast, arithmetic, dP, dO_i, V_j)
+                    passing = _loaded(fast, P, rows, keys, visible(hidden))
+                    fast.store(score_gradient(fast, arithmetic, passing, dP, (D_i, None)), dS, cells=visible(hidden))
 
 
 def _add_value_scores_by_column(

@@ -1,8 +1,8 @@
 """Tiled products for small fast memories: probabilities and their gradients travel, every product is tiled alone.
 
 D           moved g R(2dv + w)                                         peak w + 2
-P           moved g (T(a,b)d + U(a)d + L(a)w + Zw)                     peak a'b'w + a' + 1 + a'w
-dS          moved g (T(a,b)dv + U(a)dv + L(a)w + 2Zw)                  peak a'b'w + a' + 1 + a'w + w
+P           moved g (T(a,b)(d + w) + U(a)d + Zw)                       peak a'b'w + a' + 2w - 1
+dS          moved g (T(a,b)(dv + w) + U(a)dv + 2Zw)                    peak a'b'w + a' + 2w - 1
 dV          moved g (Z ceil(dv/c)w + V(p)dv) + m dv                    peak p'c'w + p'w + 1
 dK          moved g (Z ceil(d/c)w + V(p)d) + m d                       peak p'c'w + p'w + 1
 dQ          moved g (Z ceil(d/c)w + U(p)d + n d)                       peak p'c'w + p'w + 1
@@ -45,8 +45,9 @@ def _form(sizes: Sizes, *, reading: bool) -> Form:
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     width, statistics, travels = (dv, w, 2) if reading else (d + dv, 2 * w, 3)
     rows, keys = ("gradient_rows", "gradient_keys") if reading else ("score_rows", "score_keys")
-    held = Held(per_score=w, per_row=1 + w, beside=1 + w)
-    scores = Rectangle(rows, keys, (held,), visits=width, loads=width, saved=-statistics)
+    # columns pass beside the tile, and then, in their place, D and P of one score
+    held = Held(per_score=w, per_row=0 * d + 1, beside=2 * w - 1)
+    scores = Rectangle(rows, keys, (held,), visits=width + statistics, loads=width)
     products = (value_product(sizes), key_product(sizes), query_product(sizes))
     own = travels * sizes.scores * w + sizes.rows * d
     fixed = delta_words(sizes) + sizes.keys * (d + dv) + sizes.group * own
