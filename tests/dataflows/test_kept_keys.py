@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from attenio.dataflows import execute
 from attenio.planning import best_plan_for
+from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
@@ -64,6 +65,15 @@ def test_values_in_groups_of_columns_move_less_where_they_are_wider_than_keys():
     whole = planned(workload, Dataflow.KEPT_KEYS, Tiles.of(query_tile=2, kept_keys=1, value_columns=64), 300)
     assert plan.dataflow is Dataflow.KEPT_KEYS and plan.tiles["value_columns"] < 64
     assert 2 * execute(plan).moved_words < execute(whole).moved_words
+
+
+def test_fewer_groups_than_keys_fit_into_a_value_move_a_seventh_less_where_rows_come_in_few_tiles():
+    workload, fast_words = Workload(n=1024, d=16, value_dim=256), 16 * 1024
+    plan = best_plan_for(workload, fast_words)
+    assert -(-256 // plan.tiles["value_columns"]) == 9
+    rows = fast_words // 34 - 1
+    sixteen = cost(workload, "kept-keys", Tiles.of(query_tile=rows, kept_keys=1, value_columns=16))
+    assert sixteen.peak_words <= fast_words and plan.moved_words < 6 / 7 * sixteen.moved_words
 
 
 @pytest.mark.parametrize(("mask", "fast_words"), [("dense", 300), ("causal", 300), ("window:9", 420)])

@@ -6,7 +6,7 @@ peak  = a'(d + (c'+2)w) + s'(d + c') + 2w
 K(a, s) are the keys that a tile of a rows finds in its s slots, from the tile before. A row has two statistics, its
 maximum and its sum, and rows take their turn with the one score in hand. Values that are part of their keys take no
 words of their own. Scores are computed once for every group: that pays where values are wider than keys, and about as
-many groups as keys fit into a value move the least, (G d + dv)^2 / G.
+many groups as keys fit into a value move the least, (G d + dv)^2 / G, or somewhat fewer where rows come in few tiles.
 
 Under a window rows may come and go one by one (rolling rows), all columns together:
 
@@ -19,20 +19,23 @@ from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 
 _NAMES = ("query_tile", "kept_keys", "value_columns")
 _ROLLING = ("rolling_rows", "kept_keys")
+# Numbers of groups beside dv/d itself, in sixteenths of it.
+_SIXTEENTHS = (14, 12, 9)
 
 
 def column_groups(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
-    """Numbers of groups that are tried: one, and where values are wider than keys the two next to dv/d.
+    """Numbers of groups that are tried: one, and where values are wider than keys some near dv/d.
+
+    From about nd/4 words on fewer than dv/d are best, where that makes rows come in fewer tiles.
 
     >>> column_groups(64, 64), column_groups(64, 100), column_groups(64, 512)
-    ((1,), (1, 2), (1, 8, 9))
+    ((1,), (1, 2), (1, 8, 9, 7, 6, 5))
     """
+    several = (value_dim // d, value_dim // d + 1, *((part * value_dim + 8 * d) // (16 * d) for part in _SIXTEENTHS))
     if type(d) is int and type(value_dim) is int:
-        return tuple(dict.fromkeys((1, value_dim // d, value_dim // d + 1))) if value_dim > d else (1,)
+        return tuple(dict.fromkeys((1, *several))) if value_dim > d else (1,)
     wider = value_dim > d
-    if not wider.any():
-        return (1,)
-    return 1, where(wider, value_dim // d, 1), where(wider, value_dim // d + 1, 1)
+    return (1, *(where(wider, count, 1) for count in several)) if wider.any() else (1,)
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
