@@ -23,7 +23,7 @@ def coefficients(variant: dict[str, Any], n: int, rows: int) -> tuple[float, flo
     heads, row_tiles = rows // n, rows // row_tile
     if not variant["causal"]:
         rounds = -(-row_tiles // blocks)
-        return float(rounds), float(rounds * (n // tiles["key_tile"]))
+        return float(rounds), float(rounds * -(-n // tiles["key_tile"]))
     lengths = -(-np.arange(row_tile, n + 1, row_tile) // tiles["key_tile"])
     return row_tiles / blocks, heads * float(lengths.sum()) / blocks
 
@@ -94,13 +94,13 @@ def _per_step(row: dict[str, Any]) -> float:
 def _single(row: dict[str, Any]) -> float:
     """Microseconds of an SM for 64 rows and 128 keys that are all there is."""
     tiles = row["tiles"]
-    time = row["row_tile_us"] + 128 // tiles["key_tile"] * row["key_tile_us"]
+    time = row["row_tile_us"] + -(-128 // tiles["key_tile"]) * row["key_tile_us"]
     return float(time / tiles["consumers"] / tiles["blocks"])
 
 
 def _name(row: dict[str, Any]) -> str:
     tiles = row["tiles"]
-    turns = ", in turns" if tiles["ping_pong"] else ""
+    turns = ", CUDA C++" if tiles.get("cuda") else ", in turns" if tiles["ping_pong"] else ""
     return f"{tiles['consumers']} x {tiles['key_tile']}{', two blocks' if tiles['blocks'] == 2 else turns}"
 
 

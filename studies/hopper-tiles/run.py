@@ -27,12 +27,13 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import forward
+from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.tiles import WIDTHS, HopperTiles, possible_tiles
 from attenio.measurement.provenance import provenance
 from attenio.measurement.software import software_of
 
 PAIRS = (*((width, width) for width in WIDTHS), (192, 128))
-# Multiples of every row tile and key tile, so that no tile is cut off.
+# Multiples of every row tile and of every key tile of Gluon, so that no tile is cut off.
 LENGTHS = (384, 1536, 12288)
 ROWS = 614_400
 REPEATS, REPLAYED_MS = 7, 4.0
@@ -56,7 +57,7 @@ class Variant(NamedTuple):
 def variants() -> Iterator[Variant]:
     for d, width in PAIRS:
         for causal in (False, True):
-            for tiles in possible_tiles(d, width):
+            for tiles in (*possible_tiles(d, width), *cuda_tiles(d, width)):
                 yield Variant(d, width, causal, tiles)
 
 

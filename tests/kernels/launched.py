@@ -112,7 +112,9 @@ def _is_of(launch, choice):
         return choice.split.first <= keys.start and keys.stop <= choice.split.stop
     if choice.language == "Triton" and choice.split is not None:  # what a prefix gives is joined with the rest later
         return launch.settings.get("JOINS") == (choice.own is None) and "SPLITS" in launch.settings
-    return (choice.language == "Gluon") == ("num_warps" not in launch.settings) or choice.language == "PyTorch"
+    return (choice.language in ("Gluon", "CUDA C++")) == (
+        "num_warps" not in launch.settings
+    ) or choice.language == "PyTorch"
 
 
 def _on_cpu(choice, mine):
@@ -155,7 +157,14 @@ def _in_gluon(choice, mine):
             assert kernel.wide
 
 
-_FORWARD = {"PyTorch": _on_cpu, "Triton": _in_triton, "Gluon": _in_gluon}
+def _in_cuda(choice, mine):
+    kernel, ((_, found),) = choice.kernel, mine
+    names = "CONSUMERS", "KEY_TILE", "STAGES", "PING_PONG", "REGISTERS"
+    tiles = kernel.consumers, kernel.key_tile, kernel.stages, kernel.ping_pong, kernel.registers
+    assert kernel.cuda and tuple(found[name] for name in names) == tiles
+
+
+_FORWARD = {"CUDA C++": _in_cuda, "PyTorch": _on_cpu, "Triton": _in_triton, "Gluon": _in_gluon}
 
 
 def assert_backward(choice, heard):

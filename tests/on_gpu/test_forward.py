@@ -11,6 +11,8 @@ from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.hopper import forward
+from attenio.kernels.hopper.cuda.tiles import WIDTHS as CUDA_WIDTHS
+from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.tiles import WIDE_TILES, computed_width, hopper_tiles
 
 WIDTHS = ((64, 64), (96, 96), (128, 128), (192, 192), (192, 128), (256, 256))
@@ -100,6 +102,32 @@ def test_every_edge_is_that_of_float64(shape, widths, dtype):
     assert forward.supports(problem)
     for tiles in tiles_for(*widths) if shape in ("whole tiles", "causal") else tiles_for(*widths)[:1]:
         assert_exact(problem, run(problem, tiles), str(tiles))
+
+
+@pytest.mark.parametrize(
+    "widths, computed, dtype",
+    [
+        *((widths, widths, torch.bfloat16) for widths in CUDA_WIDTHS),
+        ((88, 72), (96, 96), torch.bfloat16),
+        ((184, 120), (192, 128), torch.float16),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [name for name in SHAPES if name != "packed sequences"])
+def test_every_edge_of_the_cuda_kernel_is_that_of_float64(shape, widths, computed, dtype):
+    sizes, options = SHAPES[shape]
+    problem = problem_of(sizes, *widths, dtype, **options)
+    for tiles in cuda_tiles(*computed):
+        assert_exact(problem, run(problem, tiles), str(tiles))
+
+
+def test_a_nan_reaches_all_outputs_of_the_rows_that_see_it():
+    problem = problem_of((1, 2, 1, 300, 300), 96, is_causal=True)
+    problem.key[0, 0, 130, 5] = torch.nan
+    for tiles in cuda_tiles(96, 96):
+        output = run(problem, tiles).output
+        assert output[0, 0, 0, 130:].isnan().all() and output[0, 1].isfinite().all()
+        assert output[0, 0, 0, :130].isfinite().all()
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 1, 512, 1024), (2, 1, 2, 300, 640), (1, 5, 8, 1000, 256)], ids=str)

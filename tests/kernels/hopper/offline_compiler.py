@@ -9,11 +9,13 @@ import hashlib
 import json
 import os
 import platform
+import subprocess
 import warnings
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from tests.kernels.uninterpreted import uninterpreted
 
 import attenio.kernels
@@ -82,6 +84,15 @@ def instructions_of(built, variants):
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted((recorded() | found).items())]
         RECORDS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     return [found[digest] for digest in digests]
+
+
+def disassembled(cubin, folder):
+    """The instructions of a cubin."""
+    triton = pytest.importorskip("triton")
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
+    file = folder / "kernel.cubin"
+    file.write_bytes(cubin)
+    return subprocess.run([tool, "-c", file], capture_output=True, text=True, check=True).stdout
 
 
 def recorded():

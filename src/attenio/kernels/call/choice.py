@@ -47,7 +47,7 @@ class Choice:
     @property
     def folds_sinks(self) -> bool:
         """Whether the kernel itself takes sinks; otherwise its outputs are shrunk after it."""
-        return self.language in ("Triton", "Gluon") and self.name != "attenio_256_rows_kernel"
+        return self.language in ("Triton", "Gluon", "CUDA C++") and self.name != "attenio_256_rows_kernel"
 
     def to_json(self) -> dict[str, Any]:
         """Dictionaries, lists, strings and numbers."""

@@ -115,7 +115,8 @@ def _file(device: torch.device) -> Path:
 def _kernels() -> str:
     """A name for the text of all kernels: what was measured for one does not hold for another."""
     read = hashlib.sha256()
-    for file in sorted(Path(__file__).parents[1].glob("*/**/*.py")):
+    texts = (file for kind in ("py", "cu") for file in Path(__file__).parents[1].glob(f"*/**/*.{kind}"))
+    for file in sorted(texts):
         read.update(file.read_bytes())
     return read.hexdigest()[:12]
 

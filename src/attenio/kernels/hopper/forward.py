@@ -1,7 +1,7 @@
 """The forward pass on Hopper: which problems it takes, and with which tiles and lists they run."""
 
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,11 +17,12 @@ from attenio.kernels.gpu.band import FAR, Band
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper.attenio import attenio_kernel
 from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
+from attenio.kernels.hopper.cuda import attenio as cuda
 from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, padded_descriptors
 from attenio.kernels.hopper.proving import forward_by_definition, is_right, small_problem
 from attenio.kernels.hopper.ranges import VisibleKeys
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
-from attenio.kernels.hopper.schedule import key_tiles, paced_schedule, schedule
+from attenio.kernels.hopper.schedule import Lists, key_tiles, paced_schedule, schedule
 from attenio.kernels.hopper.tiles import (
     ROWS,
     WIDE_TILES,
@@ -94,7 +95,8 @@ def _choice(tiles: HopperTiles, queries: int, keys: int) -> Choice:
     return Choice(
         dataflow=Dataflow.ATTENIO,
         tiles=Tiles.of(query_tile=min(queries, tiles.row_tile), key_tile=min(keys, tiles.key_tile)),
-        language="Gluon", name="attenio_256_rows_kernel" if tiles.wide else "attenio_kernel", kernel=tiles, why=_GROUPS,
+        language="CUDA C++" if tiles.cuda else "Gluon",
+        name="attenio_256_rows_kernel" if tiles.wide else "attenio_kernel", kernel=tiles, why=_GROUPS,
     )  # fmt: skip
 
 
@@ -201,6 +203,8 @@ def _settle(kind: _Kind, plan: _Plan) -> None:
 
 def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan) -> None:
     """Launch a plan, queries and outputs by heads."""
+    if plan.tiles.cuda:
+        return cuda.launch(problem, attended, plan.tiles, plan.columns, Lists(plan.starts, plan.entries, plan.programs))
     (query, scale), tiles, whole, (d, width) = scaled(problem), plan.tiles, plan.starts, plan.columns
     progress = torch.zeros(plan.stretches, dtype=torch.int32, device=kind.device) if plan.stretches else whole
     described = (
@@ -231,7 +235,7 @@ def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan
 def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     """Schedule and constants of a kind, kept on its device."""
     programs = tiles.blocks * processors_of(kind.device)
-    if kind.band.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
+    if kind.band.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0 and not tiles.cuda:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
         lists = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE)
     else:
@@ -259,21 +263,39 @@ def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTil
     if wide and _wide_is_proven(d, kind):
         return (WIDE_TILES,)
     extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band)
-    return ranked_tiles(d, width, extent, processors or processors_of(kind.device))
+    # Programs of the CUDA kernel do not keep pace with each other, and it has neither ranges nor caps.
+    takes = not (kind.band.packed or kind.capped or (kind.band.is_dense and kind.leaves_cache))
+    takes = takes and cuda.can_compile(kind.device)
+    ranked = ranked_tiles(d, width, extent, processors or processors_of(kind.device), cuda=takes)
+    if ranked[0].cuda and not _cuda_is_proven(ranked[0], kind):
+        return ranked_tiles(d, width, extent, processors or processors_of(kind.device))
+    return ranked
 
 
 def _wide_is_proven(d: int, kind: _Kind) -> bool:
     """Whether wide rows have given what the definition gives on this device."""
-
-    def both() -> tuple[list[Tensor], list[Tensor]]:
-        queries, keys = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
-        trial = small_problem((queries, keys), (d, d), kind.dtype, kind.device, masked=False)
-        theirs = Attended(*forward_by_definition(trial))
-        mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
-        run(trial, mine, WIDE_TILES)
-        return [mine.output, mine.largest + mine.total.log2()], [theirs.output, theirs.largest + theirs.total.log2()]
-
+    lengths = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
+    both = partial(_computed_twice, WIDE_TILES, kind, lengths, masked=False)
     return is_right(f"wide rows of {d}", kind.dtype, kind.device, both)
+
+
+def _cuda_is_proven(tiles: HopperTiles, kind: _Kind) -> bool:
+    """The same of the tiles of the CUDA kernel, on lengths that none of them divides."""
+    lengths = 2 * tiles.row_tile + 40, 5 * tiles.key_tile + 24
+    both = partial(_computed_twice, tiles, kind, lengths, masked=True)
+    name = f"{tiles.consumers} consumers and {tiles.key_tile} keys of {kind.d}/{kind.width}"
+    return cuda.is_proven(name, kind.dtype, kind.device, both)
+
+
+def _computed_twice(
+    tiles: HopperTiles, kind: _Kind, lengths: tuple[int, int], *, masked: bool
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Outputs and log-sum-exps of a small problem by these tiles, and by the definition."""
+    trial = small_problem(lengths, (kind.d, kind.width), kind.dtype, kind.device, masked=masked)
+    theirs = Attended(*forward_by_definition(trial))
+    mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
+    run(trial, mine, tiles)
+    return [mine.output, mine.largest + mine.total.log2()], [theirs.output, theirs.largest + theirs.total.log2()]
 
 
 @cache

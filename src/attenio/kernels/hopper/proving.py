@@ -9,6 +9,7 @@ for each device and version. The definition compiles nothing.
 
 import warnings
 from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,9 +25,11 @@ _ALLOWED = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9}
 _LOWEST = torch.finfo(torch.float64).min
 
 
-def is_right(
-    kernel: str, dtype: torch.dtype, device: torch.device, both: Callable[[], tuple[list[Tensor], list[Tensor]]] | None
-) -> bool:
+# Results of a kernel and of the definition.
+Computed: TypeAlias = Callable[[], tuple[list[Tensor], list[Tensor]]]
+
+
+def is_right(kernel: str, dtype: torch.dtype, device: torch.device, both: Computed | None) -> bool:
     """Whether the results of a kernel are those of the definition; not known yet while a CUDA graph is captured.
 
     It is taken to be right where this is not to be tried: without ``both``.

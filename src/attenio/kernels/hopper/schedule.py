@@ -40,6 +40,14 @@ class Schedule(NamedTuple):
         return len(self.starts) - 1
 
 
+class Lists(NamedTuple):
+    """The same on a device."""
+
+    starts: Any
+    entries: Any
+    programs: int
+
+
 def key_tiles(queries: int, keys: int, band: Band, *, row_tile: int, key_tile: int) -> Integers:
     """How many key tiles each row tile may see, at least one: it is written even if it sees nothing."""
     row = np.arange(0, queries, row_tile, dtype=np.int64)

@@ -16,7 +16,7 @@ ROWS = 64
 # Compute capability 9.0 (CUDA C++ Programming Guide, NVIDIA H100 whitepaper), per SM: registers, bytes of shared memory
 # that a block may use, operations of the tensor cores, bytes read from shared memory and exponentials in a cycle.
 _REGISTERS = 65536
-_SHARED_BYTES = 227 * 2**10
+SHARED_BYTES = 227 * 2**10
 _TENSOR_FLOPS = 4096
 _SHARED_RATE = 128
 _EXPONENTIALS = 16
@@ -36,7 +36,7 @@ _MOST = 2
 class HopperTiles:
     """``consumers`` warpgroups of 64 rows, or of 128 if ``wide``, share key tiles; ``staged`` output has shared memory
     of its own, queries that are ``held`` stay in registers, and so many ``blocks`` share an SM; weights that are
-    ``shared`` go through shared memory."""
+    ``shared`` go through shared memory. ``cuda`` tiles are those of ``cuda/attenio.cu``."""
 
     consumers: int
     key_tile: int
@@ -47,6 +47,7 @@ class HopperTiles:
     wide: bool = False
     blocks: int = 1
     shared: bool = False
+    cuda: bool = False
 
     @property
     def row_tile(self) -> int:
@@ -136,7 +137,7 @@ def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
     words += tiles.stages * tiles.key_tile * (d + width)
     # Unstaged output leaves from where Q was, tile by tile.
     placed = tiles.staged or all(b in (a, 0) for a, b in zip(side_by_side(d), side_by_side(width), strict=True))
-    return placed and registers <= tiles.registers and 2 * words + _OTHER_SHARED_BYTES <= _SHARED_BYTES // tiles.blocks
+    return placed and registers <= tiles.registers and 2 * words + _OTHER_SHARED_BYTES <= SHARED_BYTES // tiles.blocks
 
 
 def _cycles_per_row(tiles: HopperTiles, d: int, width: int) -> float:

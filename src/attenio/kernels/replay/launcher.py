@@ -24,6 +24,8 @@ _MOST_MAPS = 4096
 class Launcher:
     """A kernel compiled for its constants; a call names programs, TMA descriptors, and all other arguments."""
 
+    is_counted = True  # by hooks on Triton's launches
+
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
         self._launch, self._map_types = _c_launcher(kernel.run)

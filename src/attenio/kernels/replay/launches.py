@@ -63,6 +63,21 @@ def launch(
         note_constants(kernel, programs, constants)
 
 
+def launch_compiled(
+    launcher: Any,
+    name: str,
+    programs: int,
+    descriptors: tuple[Any, ...],
+    arguments: tuple[Any, ...],
+    constants: dict[str, int],
+) -> None:
+    """Launch a kernel that is compiled already, whoever compiled it."""
+    launcher(programs, descriptors, arguments)
+    _record(launcher, programs, descriptors, arguments)
+    if is_heard():
+        note_launch(name, programs=programs, **constants)
+
+
 def note_constants(kernel: Any, programs: int, constants: tuple[Any, ...]) -> None:
     """Tell whoever listens of a launch: its constants by their names, which are the last that the kernel has."""
     names = tuple(signature(kernel.fn).parameters)[-len(constants) :]

@@ -225,7 +225,8 @@ def recorded(compute: Callable[[], Tensors], tensors: Tensors) -> tuple[Tensors,
     watch = _Watch()
     with torch.no_grad(), recording_launches() as launches, _counted() as count, watch:
         results = compute()
-    known = len(count) == len(launches) and all(each.launcher.is_direct for each in launches)
+    counted = sum(each.launcher.is_counted for each in launches)
+    known = len(count) == counted and all(each.launcher.is_direct for each in launches)
     if watch.computes or not known or not launches:
         return results, None
     sources = _Sources(tensors, results, watch.allocated)

@@ -1,0 +1,475 @@
+// The dataflow `attenio` on Hopper in CUDA C++: key tiles of any multiple of 16 keys, which Gluon does not have.
+//
+//   for each (batch x head, row tile, direction) of the program's list:
+//       producer:    load Q; for each key tile that the rows may see: load K_j, then V_j
+//       consumer c:  rows 64 c .. 64 c + 63 of the tile
+//           S = Q K_0^T;  P = softmax step
+//           for j = 1 ..:  issue S' = Q K_j^T;  issue O += P V_{j-1};  wait S';  softmax step of S' while O is computed
+//           O += P V_last;  write O / l, m, l
+//
+// Constants (CONSUMERS, KEY_TILE, STAGES, D, V, MASKED, BELOW, PING_PONG, REGISTERS) and the products
+// scores_product() and outputs_product() are written in front of this text by `source.py`.
+// D and V are columns that are computed with; those past a tensor's own are zeros that TMA fills in.
+
+constexpr int ROWS = 64;              // of a consumer warpgroup: those of one wgmma instruction
+constexpr int ENTRY = 4;              // numbers of an entry of the list
+constexpr int WARPGROUP = 128;
+constexpr int PRODUCER_REGISTERS = 24;
+constexpr float LOG2_E = 1.4426950408889634f;
+constexpr float SLACK = 8.0f;         // an anchor follows the largest score when that is so many powers of two above
+#define INFINITY_F __int_as_float(0x7f800000)
+
+// Columns of a panel: a row of it is as long as the swizzle's pattern, 128 or 64 bytes.
+__host__ __device__ constexpr int panel(int width) { return width % 64 == 0 ? 64 : 32; }
+constexpr int D_PANEL = panel(D), V_PANEL = panel(V);
+constexpr int Q_BYTES = ROWS * D * 2, K_BYTES = KEY_TILE * D * 2, V_BYTES = KEY_TILE * V * 2;
+constexpr int ROUND = 1024;           // a panel begins where a pattern of the swizzle does
+__host__ __device__ constexpr int rounded(int bytes) { return (bytes + ROUND - 1) / ROUND * ROUND; }
+constexpr int Q_SLOT = rounded(Q_BYTES), K_SLOT = rounded(K_BYTES), V_SLOT = rounded(V_BYTES);
+constexpr int Q_AT = 0;
+constexpr int K_AT = Q_AT + CONSUMERS * Q_SLOT;
+constexpr int V_AT = K_AT + STAGES * K_SLOT;
+constexpr int BARRIERS_AT = V_AT + STAGES * V_SLOT;
+// Barriers: Q full and free of every consumer, K and V full and free of every stage.
+constexpr int Q_FULL = BARRIERS_AT, Q_FREE = Q_FULL + 8 * CONSUMERS, K_FULL = Q_FREE + 8 * CONSUMERS;
+constexpr int K_FREE = K_FULL + 8 * STAGES, V_FULL = K_FREE + 8 * STAGES, V_FREE = V_FULL + 8 * STAGES;
+
+struct alignas(64) TensorMap { u64 words[16]; };
+
+struct Work {
+    float *Largest, *Total;
+    void *Output;
+    const int *Starts, *Entries;
+    const float *Sinks;  // or null
+    int heads, group, queries, keys, below, above, width;
+    float scale_log2;
+};
+
+__device__ __forceinline__ u32 shared_address(const void *pointer) {
+    return static_cast<u32>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ __forceinline__ void barrier_init(u32 barrier, u32 count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void barrier_arrive(u32 barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void barrier_wait(u32 barrier, u32 phase) {
+    asm volatile(
+        "{\n.reg .pred done;\nWAIT:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra DONE;\nbra WAIT;\nDONE:\n}" ::"r"(barrier),
+        "r"(phase)
+        : "memory");
+}
+
+__device__ __forceinline__ void load_panel(u32 target, const TensorMap *map, u32 barrier, int column, int row, int head,
+                                           int batch) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
+        ::"r"(target), "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch)
+        : "memory");
+}
+
+// The next stage of a ring, and its phase.
+__device__ __forceinline__ void advance(int &stage, u32 &phase) {
+    if (++stage == STAGES) {
+        stage = 0;
+        phase ^= 1;
+    }
+}
+
+struct Range {
+    int start, stop, whole_start, whole_stop;
+};
+
+// Key tiles that 64 rows may see, and those that all of them see whole.
+__device__ __forceinline__ Range tile_range(int row, const Work &work) {
+    const int last = min(row + ROWS, work.queries) - 1;
+    const int first = max(row + work.below, 0), last_first = max(last + work.below, 0);
+    const int first_stop = min(row + work.above + 1, work.keys), stop = min(last + work.above + 1, work.keys);
+    if (first >= stop || row >= work.queries) return {0, 0, 0, 0};
+    return {first / KEY_TILE, (stop + KEY_TILE - 1) / KEY_TILE, (last_first + KEY_TILE - 1) / KEY_TILE,
+            max(first_stop, 0) / KEY_TILE};
+}
+
+// Key tiles that some consumer sees: at least one, so that no loop is empty.
+__device__ __forceinline__ Range union_range(int row, const Work &work) {
+    if (!MASKED) return {0, work.keys / KEY_TILE, 0, 0};
+    Range all = tile_range(row, work);
+#pragma unroll
+    for (int c = 1; c < CONSUMERS; c++) {
+        const Range mine = tile_range(row + c * ROWS, work);
+        if (mine.start < mine.stop) all.start = all.start < all.stop ? min(all.start, mine.start) : mine.start;
+        all.stop = max(all.stop, mine.stop);
+    }
+    all.stop = max(all.stop, all.start + 1);
+    return all;
+}
+
+template <int ROW_COUNT, int WIDTH, int PANEL>
+__device__ __forceinline__ void load_tile(u32 target, const TensorMap *map, u32 barrier, int row, int head, int batch) {
+    barrier_expect(barrier, ROW_COUNT * WIDTH * 2);
+#pragma unroll
+    for (int column = 0; column < WIDTH; column += PANEL)
+        load_panel(target + column * ROW_COUNT * 2, map, barrier, column, row, head, batch);
+}
+
+__device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const TensorMap *k, const TensorMap *v,
+                                        const Work &work) {
+    int stage = 0;
+    u32 phase = 0, turn = 0;
+    for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
+        const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
+        const int batch = batch_head / work.heads, head = batch_head % work.heads, row = code / 2 * (CONSUMERS * ROWS);
+        const Range range = union_range(row, work);
+        for (int step = 0; step < range.stop - range.start; step++) {
+            const int key = (code % 2 ? range.stop - 1 - step : range.start + step) * KEY_TILE;
+            barrier_wait(shared + K_FREE + 8 * stage, phase ^ 1);
+            load_tile<KEY_TILE, D, D_PANEL>(shared + K_AT + stage * K_SLOT, k, shared + K_FULL + 8 * stage,
+                                            key, head / work.group, batch);
+            if (step == 0) {
+                for (int c = 0; c < CONSUMERS; c++) {
+                    barrier_wait(shared + Q_FREE + 8 * c, turn ^ 1);
+                    load_tile<ROWS, D, D_PANEL>(shared + Q_AT + c * Q_SLOT, q, shared + Q_FULL + 8 * c,
+                                                row + c * ROWS, head, batch);
+                }
+            }
+            barrier_wait(shared + V_FREE + 8 * stage, phase ^ 1);
+            load_tile<KEY_TILE, V, V_PANEL>(shared + V_AT + stage * V_SLOT, v, shared + V_FULL + 8 * stage,
+                                            key, head / work.group, batch);
+            advance(stage, phase);
+        }
+        turn ^= 1;
+    }
+}
+
+// A matrix in shared memory, as wgmma reads it: panels whose rows are 128, 64 or 32 bytes, swizzled.
+__device__ __forceinline__ u64 descriptor(u32 address, int leading_bytes, int stride_bytes, int row_bytes) {
+    const u64 swizzle = row_bytes == 128 ? 1 : row_bytes == 64 ? 2 : 3;
+    return swizzle << 62 | static_cast<u64>(stride_bytes >> 4) << 32 | static_cast<u64>(leading_bytes >> 4) << 16 |
+           (address & 0x3ffff) >> 4;
+}
+
+// Bytes from the begin of a matrix whose rows are the dimension that is summed over to 16 columns of it.
+template <int ROW_COUNT, int PANEL>
+__device__ __forceinline__ constexpr u64 columns_at(int step) {
+    return (step * 16 / PANEL * PANEL * ROW_COUNT * 2 + step * 16 % PANEL * 2) >> 4;
+}
+
+__device__ __forceinline__ void products_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+template <int PENDING, int COUNT>
+__device__ __forceinline__ void products_wait(float (&of)[COUNT]) {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(of[i])::"memory");
+}
+
+__device__ __forceinline__ float exp2_of(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// NaN if one of them is: a row with such a score has no weight that is a number.
+__device__ __forceinline__ float larger_of(float x, float y) {
+    float z;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+    return z;
+}
+
+// Named barriers order the consumers: each issues its products when the one before it has.
+__device__ __forceinline__ void take_turn(int me) {
+    asm volatile("bar.sync %0, 256;" ::"r"(1 + me) : "memory");
+}
+__device__ __forceinline__ void pass_turn(int me) {
+    asm volatile("bar.arrive %0, 256;" ::"r"(1 + (me + 1) % CONSUMERS) : "memory");
+}
+
+// Of a thread: two rows, 8 apart, and of every 8 columns two.
+struct Rows {
+    int first;  // the first of them
+    float largest[2], total[2], factor[2];
+};
+
+// The softmax step of a key tile: scores become weights.
+template <bool MASKS>
+__device__ __forceinline__ void softmax_step(float (&s)[KEY_TILE / 2], Rows &rows, int tile, const Work &work) {
+    const int column = tile * KEY_TILE + threadIdx.x % 4 * 2;
+    int first[2], stop[2];
+#pragma unroll
+    for (int of = 0; of < 2; of++) {
+        first[of] = rows.first + 8 * of + work.below - column;
+        stop[of] = min(rows.first + 8 * of + work.above + 1, work.keys) - column;
+    }
+    float top[2] = {-INFINITY_F, -INFINITY_F};
+#pragma unroll
+    for (int i = 0; i < KEY_TILE / 2; i++) {
+        const int of = i / 2 % 2, at = i / 4 * 8 + i % 2;  // known to the compiler
+        if (MASKS && (at >= stop[of] || (BELOW && at < first[of]))) s[i] = -INFINITY_F;
+        top[of] = larger_of(top[of], s[i]);
+    }
+#pragma unroll
+    for (int of = 0; of < 2; of++) {
+        top[of] = larger_of(top[of], __shfl_xor_sync(0xffffffff, top[of], 1));
+        top[of] = larger_of(top[of], __shfl_xor_sync(0xffffffff, top[of], 2)) * work.scale_log2;
+        const float larger = top[of] <= rows.largest[of] + SLACK ? rows.largest[of] : top[of];
+        const float anchor = MASKED && larger == -INFINITY_F ? 0.0f : larger;  // a row that has seen nothing yet
+        rows.factor[of] = exp2_of(rows.largest[of] - anchor);
+        rows.largest[of] = larger;
+        top[of] = anchor;
+    }
+    float sums[2][2] = {};
+#pragma unroll
+    for (int i = 0; i < KEY_TILE / 2; i++) {
+        const int of = i / 2 % 2;
+        s[i] = exp2_of(fmaf(s[i], work.scale_log2, -top[of]));
+        sums[of][i % 2] += s[i];
+    }
+#pragma unroll
+    for (int of = 0; of < 2; of++) rows.total[of] = fmaf(rows.total[of], rows.factor[of], sums[of][0] + sums[of][1]);
+}
+
+// P in 16 bits, as wgmma reads it from registers.
+__device__ __forceinline__ void round_weights(u32 (&p)[KEY_TILE / 4], const float (&s)[KEY_TILE / 2]) {
+#pragma unroll
+    for (int i = 0; i < KEY_TILE / 4; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
+}
+
+// Issue S = Q K^T.
+__device__ __forceinline__ void issue_scores(float (&s)[KEY_TILE / 2], u64 q, u64 k) {
+#pragma unroll
+    for (int step = 0; step < D / 16; step++)
+        scores_product(s, q + columns_at<ROWS, D_PANEL>(step), k + columns_at<KEY_TILE, D_PANEL>(step), step > 0);
+    products_commit();
+}
+
+// Issue O += P V.
+__device__ __forceinline__ void issue_outputs(float (&o)[V / 2], const u32 (&p)[KEY_TILE / 4], u64 v) {
+#pragma unroll
+    for (int step = 0; step < KEY_TILE / 16; step++)
+        outputs_product(o, p[4 * step], p[4 * step + 1], p[4 * step + 2], p[4 * step + 3],
+                        v + (step * 16 * V_PANEL * 2 >> 4));
+    products_commit();
+}
+
+__device__ __forceinline__ void rescale(float (&o)[V / 2], const Rows &rows) {
+    if (__any_sync(0xffffffff, rows.factor[0] != 1.0f || rows.factor[1] != 1.0f)) {
+#pragma unroll
+        for (int i = 0; i < V / 2; i++) o[i] *= rows.factor[i / 2 % 2];
+    }
+}
+
+// Write rows of O: four threads have 32 columns of a row between them, and exchange them for 8 neighbours each.
+__device__ __forceinline__ void write_rows(const float (&o)[V / 2], const Rows &rows, int row, long long out_row,
+                                           const Work &work) {
+    const int lane = threadIdx.x % 4;
+#pragma unroll
+    for (int of = 0; of < 2; of++) {
+        const float inverse = 1.0f / (rows.total[of] == 0.0f ? 1.0f : rows.total[of]);
+        const int at = row + 8 * of;
+        u16 *to = static_cast<u16 *>(work.Output) + (out_row + at) * work.width;
+#pragma unroll
+        for (int chunk = 0; chunk < V / 8; chunk += 4) {
+            u32 words[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int first = (chunk + i) * 4 + 2 * of;
+                words[i] = packed(o[first] * inverse, o[first + 1] * inverse);
+            }
+#pragma unroll
+            for (int apart = 1; apart < 4; apart *= 2) {
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    if (i & apart) continue;
+                    const bool upper = lane & apart;
+                    const u32 theirs = __shfl_xor_sync(0xffffffff, upper ? words[i] : words[i | apart], apart);
+                    (upper ? words[i] : words[i | apart]) = theirs;
+                }
+            }
+            const int column = (chunk + lane) * 8;
+            if (at < work.queries && column < work.width)
+                *reinterpret_cast<uint4 *>(to + column) = make_uint4(words[0], words[1], words[2], words[3]);
+        }
+    }
+}
+
+struct Ring {
+    int stage;
+    u32 phase;
+};
+
+// Free key and value tiles that other consumers need and this one does not.
+__device__ __forceinline__ void skip_tiles(int steps, Ring &ring, u32 shared, int me, bool arrives) {
+    for (int i = 0; i < steps; i++) {
+        if (PING_PONG) {
+            take_turn(me);
+            pass_turn(me);
+        }
+        barrier_wait(shared + K_FULL + 8 * ring.stage, ring.phase);
+        if (arrives) barrier_arrive(shared + K_FREE + 8 * ring.stage);
+        barrier_wait(shared + V_FULL + 8 * ring.stage, ring.phase);
+        if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);
+        advance(ring.stage, ring.phase);
+    }
+}
+
+__device__ __forceinline__ u64 keys_at(u32 shared, int stage) {
+    return descriptor(shared + K_AT + stage * K_SLOT, 0, 8 * D_PANEL * 2, D_PANEL * 2);
+}
+
+__device__ __forceinline__ u64 values_at(u32 shared, int stage) {
+    return descriptor(shared + V_AT + stage * V_SLOT, KEY_TILE * V_PANEL * 2, 8 * V_PANEL * 2, V_PANEL * 2);
+}
+
+// Scores of the next key tile beside the output of this one.
+template <bool MASKS>
+__device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V / 2], u32 (&p)[KEY_TILE / 4], Rows &rows, Ring &ring,
+                                         u32 shared, u64 q, int tile, int me,
+                                         bool arrives, const Work &work) {
+    Ring ahead = ring;
+    advance(ahead.stage, ahead.phase);
+    barrier_wait(shared + K_FULL + 8 * ahead.stage, ahead.phase);
+    if (PING_PONG) take_turn(me);
+    products_fence();
+    issue_scores(s, q, keys_at(shared, ahead.stage));
+    barrier_wait(shared + V_FULL + 8 * ring.stage, ring.phase);
+    products_fence();
+    issue_outputs(o, p, values_at(shared, ring.stage));
+    if (PING_PONG) pass_turn(me);
+    products_wait<1>(s);
+    if (arrives) barrier_arrive(shared + K_FREE + 8 * ahead.stage);
+    softmax_step<MASKS>(s, rows, tile, work);
+    products_wait<0>(o);
+    if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);
+    rescale(o, rows);
+    round_weights(p, s);
+    ring = ahead;
+}
+
+__device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
+    const int thread = threadIdx.x % WARPGROUP, lane = threadIdx.x % 32;
+    const bool arrives = lane == 0;
+    const u64 q = descriptor(shared + Q_AT + me * Q_SLOT, 0, 8 * D_PANEL * 2, D_PANEL * 2);
+    Ring ring = {0, 0};
+    u32 turn = 0;
+    float s[KEY_TILE / 2], o[V / 2];
+    u32 p[KEY_TILE / 4];
+    if (PING_PONG && me == CONSUMERS - 1) pass_turn(me);
+    for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
+        const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
+        const int tile_row = code / 2 * (CONSUMERS * ROWS), row = tile_row + me * ROWS;
+        const bool backwards = code % 2;
+        const int mine = row + thread / 32 * 16 + lane / 4;  // the first of this thread's two rows
+        Range range = {0, work.keys / KEY_TILE, 0, work.keys / KEY_TILE};
+        int unseen = 0;
+        Rows rows = {mine};
+        if (MASKED) {
+            const Range all = union_range(tile_row, work);
+            range = tile_range(row, work);
+            if (range.start >= range.stop) range = {all.start, all.start + 1, 0, 0};
+            const int before = backwards ? all.stop - range.stop : range.start - all.start;
+            unseen = all.stop - all.start - (range.stop - range.start) - before;
+            skip_tiles(before, ring, shared, me, arrives);
+        }
+        const float sink = work.Sinks ? work.Sinks[batch_head % work.heads] * LOG2_E : -INFINITY_F;
+#pragma unroll
+        for (int of = 0; of < 2; of++) {
+            rows.largest[of] = sink;
+            rows.total[of] = work.Sinks && lane % 4 == 0 ? 1.0f : 0.0f;  // a first weight, whose value is zero
+        }
+#pragma unroll
+        for (int i = 0; i < V / 2; i++) o[i] = 0.0f;
+        int tile = backwards ? range.stop - 1 : range.start;
+        const int onward = backwards ? -1 : 1, steps = range.stop - range.start - 1;
+
+        barrier_wait(shared + Q_FULL + 8 * me, turn);
+        turn ^= 1;
+        barrier_wait(shared + K_FULL + 8 * ring.stage, ring.phase);
+        if (PING_PONG) take_turn(me);
+        products_fence();
+        issue_scores(s, q, keys_at(shared, ring.stage));
+        if (PING_PONG) pass_turn(me);
+        products_wait<0>(s);
+        if (arrives) barrier_arrive(shared + K_FREE + 8 * ring.stage);
+        softmax_step<MASKED>(s, rows, tile, work);
+        round_weights(p, s);
+        if (MASKED) {
+            // Masked tiles at the first end, those that all rows see whole, masked tiles at the other end.
+            const int whole_start = min(max(range.whole_start, range.start), range.stop);
+            const int whole_stop = min(max(range.whole_stop, whole_start), range.stop);
+            const int low = whole_start - range.start, high = range.stop - whole_stop;
+            const int first = min(max((backwards ? high : low) - 1, 0), steps);
+            const int last = min(backwards ? low : high, steps - first);
+            for (int end = 0; end < 2; end++) {
+                for (int i = 0; i < (end ? last : first); i++)
+                    key_step<true>(s, o, p, rows, ring, shared, q, tile += onward, me, arrives,
+                                work);
+                for (int i = 0; i < (end ? 0 : steps - first - last); i++)
+                    key_step<false>(s, o, p, rows, ring, shared, q, tile += onward, me, arrives,
+                                work);
+            }
+        } else {
+            for (int i = 0; i < steps; i++)
+                key_step<false>(s, o, p, rows, ring, shared, q, tile, me, arrives,
+                                work);
+        }
+        if (arrives) barrier_arrive(shared + Q_FREE + 8 * me);
+        barrier_wait(shared + V_FULL + 8 * ring.stage, ring.phase);
+        products_fence();
+        issue_outputs(o, p, values_at(shared, ring.stage));
+        products_wait<0>(o);
+        if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);
+        advance(ring.stage, ring.phase);
+        if (MASKED) skip_tiles(unseen, ring, shared, me, arrives);
+        const long long out_row = static_cast<long long>(batch_head) * work.queries;
+#pragma unroll
+        for (int of = 0; of < 2; of++) {
+            rows.total[of] += __shfl_xor_sync(0xffffffff, rows.total[of], 1);
+            rows.total[of] += __shfl_xor_sync(0xffffffff, rows.total[of], 2);
+            if (lane % 4 == 0 && mine + 8 * of < work.queries) {
+                work.Largest[out_row + mine + 8 * of] = rows.largest[of];
+                work.Total[out_row + mine + 8 * of] = rows.total[of];
+            }
+        }
+        write_rows(o, rows, mine, out_row, work);
+    }
+    if (PING_PONG && me == 0) take_turn(me);  // what the last one passed on
+}
+
+extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * WARPGROUP, 1)
+attenio_kernel(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
+               const __grid_constant__ TensorMap v, const __grid_constant__ Work work) {
+    extern __shared__ __align__(1024) unsigned char memory[];
+    const u32 shared = shared_address(memory);
+    if (threadIdx.x == 0) {
+        for (int c = 0; c < CONSUMERS; c++) {
+            barrier_init(shared + Q_FULL + 8 * c, 1);
+            barrier_init(shared + Q_FREE + 8 * c, 4);
+        }
+        for (int stage = 0; stage < STAGES; stage++) {
+            barrier_init(shared + K_FULL + 8 * stage, 1);
+            barrier_init(shared + V_FULL + 8 * stage, 1);
+            barrier_init(shared + K_FREE + 8 * stage, 4 * CONSUMERS);
+            barrier_init(shared + V_FREE + 8 * stage, 4 * CONSUMERS);
+        }
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    __syncthreads();
+    const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);  // the same in all threads of a warp
+    if (warpgroup == CONSUMERS) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
+        if (threadIdx.x % WARPGROUP == 0) produce(shared, &q, &k, &v, work);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+        consume(shared, work, warpgroup);
+    }
+}

@@ -1,0 +1,78 @@
+"""The dataflow ``attenio`` by ``attenio.cu``: which problems it takes, and its launch."""
+
+import warnings
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Attended
+from attenio.kernels.gpu.arguments import scaled
+from attenio.kernels.gpu.band import Band
+from attenio.kernels.hopper.cuda.compiler import CompileError, library
+from attenio.kernels.hopper.cuda.driver import DriverError
+from attenio.kernels.hopper.cuda.launcher import ELEMENTS, launcher_of
+from attenio.kernels.hopper.cuda.source import KERNEL
+from attenio.kernels.hopper.cuda.tiles import panel
+from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor
+from attenio.kernels.hopper.proving import Computed, is_right
+from attenio.kernels.hopper.schedule import Lists
+from attenio.kernels.hopper.tiles import ROWS, HopperTiles
+from attenio.kernels.replay.launches import launch_compiled
+
+
+def can_compile(device: torch.device) -> bool:
+    """Whether the kernel can be compiled for a device; away from GPUs it is taken to be."""
+    return device.type != "cuda" or library() is not None
+
+
+@lru_cache(maxsize=256)
+def constants_of(tiles: HopperTiles, columns: tuple[int, int], band: Band, keys: int) -> tuple[tuple[str, int], ...]:
+    """What the kernel is compiled for."""
+    masked = not band.is_dense or keys % tiles.key_tile != 0
+    d, width = columns
+    return (
+        ("CONSUMERS", tiles.consumers), ("KEY_TILE", tiles.key_tile), ("STAGES", tiles.stages), ("D", d), ("V", width),
+        ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)), ("PING_PONG", int(tiles.ping_pong)),
+        ("REGISTERS", tiles.registers),
+    )  # fmt: skip
+
+
+def launch(
+    problem: KernelProblem, attended: Attended, tiles: HopperTiles, columns: tuple[int, int], lists: Lists
+) -> None:
+    """Launch the lists of programs, queries and outputs by heads."""
+    (query, scale), (d, width), band = scaled(problem), columns, Band.of(problem)
+    described = (
+        _panels(aligned(query.flatten(1, 2)), ROWS, d), _panels(aligned(problem.key), tiles.key_tile, d),
+        _panels(aligned(problem.value), tiles.key_tile, width),
+    )  # fmt: skip
+    sinks = None if problem.sinks is None else problem.sinks.detach().float()
+    arguments = (
+        attended.largest, attended.total, attended.output, lists.starts, lists.entries, sinks,
+        problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys, band.below, band.above,
+        problem.value.shape[-1], scale,
+    )  # fmt: skip
+    constants = constants_of(tiles, columns, band, problem.keys)
+    launcher = launcher_of(ELEMENTS[query.dtype], tiles, constants, query.device)
+    launch_compiled(launcher, KERNEL, lists.programs, described, arguments, dict(constants))
+
+
+def _panels(tensor: Tensor, rows: int, width: int) -> TmaDescriptor:
+    return padded_descriptor(tensor, rows, panel(width))
+
+
+def is_proven(name: str, dtype: torch.dtype, device: torch.device, both: Computed) -> bool:
+    """Whether the kernel has given what the definition gives on this device; what cannot be compiled has not."""
+    if (name, dtype, device) in _failed:
+        return False
+    try:
+        return is_right(f"CUDA C++, {name}", dtype, device, both)
+    except (CompileError, DriverError) as problem:
+        _failed.add((name, dtype, device))
+        warnings.warn(f"CUDA C++, {name}: {problem}; Gluon runs instead", stacklevel=2)
+        return False
+
+
+_failed: set[tuple[str, torch.dtype, torch.device]] = set()

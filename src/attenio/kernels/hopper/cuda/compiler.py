@@ -1,0 +1,80 @@
+"""Compiling CUDA C++ with NVRTC, which every PyTorch for CUDA brings along, and keeping what it made on disk."""
+
+import ctypes
+import hashlib
+import os
+from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from attenio.files import write_atomically
+
+_OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
+
+
+class CompileError(RuntimeError):
+    """What NVRTC says of a text that it does not compile."""
+
+
+@cache
+def library() -> Any | None:
+    """NVRTC, or None where there is none."""
+    for name in _names():
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None
+
+
+def _names() -> list[str]:
+    """By its name first, as PyTorch may have loaded it, then where the packages of NVIDIA put it."""
+    import site
+
+    names = [f"libnvrtc.so.{major}" for major in (13, 12)]
+    places = (Path(folder) / "nvidia" for folder in site.getsitepackages())
+    return names + [str(path) for place in places for path in sorted(place.glob("*/lib/libnvrtc.so.*"), reverse=True)]
+
+
+def compiled(source: str) -> bytes:
+    """The cubin of a text for Hopper: from disk, or by NVRTC."""
+    nvrtc = library()
+    if nvrtc is None:
+        raise CompileError("NVRTC is not there: install the package nvidia-cuda-nvrtc, or PyTorch for CUDA")
+    major, minor = c_int(), c_int()
+    nvrtc.nvrtcVersion(byref(major), byref(minor))
+    key = hashlib.sha256(f"{major.value}.{minor.value} {_OPTIONS} {source}".encode()).hexdigest()[:32]
+    path = cache_folder() / f"{key}.cubin"
+    if path.is_file():
+        return path.read_bytes()
+    cubin = _compiled(nvrtc, source)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, cubin)
+    except OSError:  # a disk that cannot be written to costs time only
+        pass
+    return cubin
+
+
+def cache_folder() -> Path:
+    """Where cubins are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attenio" / "cuda"
+
+
+def _compiled(nvrtc: Any, source: str) -> bytes:
+    program, size = c_void_p(), c_size_t()
+    options = (c_char_p * len(_OPTIONS))(*(each.encode() for each in _OPTIONS))
+    nvrtc.nvrtcCreateProgram(byref(program), source.encode(), b"attenio.cu", 0, None, None)
+    try:
+        if nvrtc.nvrtcCompileProgram(program, len(_OPTIONS), options):
+            nvrtc.nvrtcGetProgramLogSize(program, byref(size))
+            log = ctypes.create_string_buffer(size.value)
+            nvrtc.nvrtcGetProgramLog(program, log)
+            raise CompileError(log.value.decode(errors="replace"))
+        nvrtc.nvrtcGetCUBINSize(program, byref(size))
+        cubin = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetCUBIN(program, cubin)
+        return cubin.raw
+    finally:
+        nvrtc.nvrtcDestroyProgram(byref(program))

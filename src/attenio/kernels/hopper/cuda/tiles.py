@@ -1,0 +1,50 @@
+"""Tiles of ``attenio.cu``: key tiles of any multiple of 16, as large as registers and shared memory allow."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from attenio.kernels.hopper.tiles import ROWS, SHARED_BYTES, HopperTiles
+
+# Heads of these widths of keys and values gain by it (``studies/hopper-tiles``).
+WIDTHS = ((64, 64), (96, 96), (128, 128), (160, 160), (192, 128), (192, 192), (256, 256))
+# Registers of a thread that hold neither output, scores nor weights.
+_OTHER_REGISTERS = 28
+# Of a panel of shared memory, as the kernel rounds it up.
+_ROUND = 1024
+_MOST_KEYS, _MOST_STAGES = 128, 3
+
+
+def panel(width: int) -> int:
+    """Columns of a panel in shared memory, as in the kernel: its rows are as long as the pattern of a swizzle."""
+    return 64 if width % 64 == 0 else 32
+
+
+@lru_cache(maxsize=64)
+def cuda_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
+    """All that may be measured: the largest key tiles of three consumers and of two, and the next of two."""
+    return tuple(_tiles(d, width)) if (d, width) in WIDTHS else ()
+
+
+def _tiles(d: int, width: int) -> Iterator[HopperTiles]:
+    for consumers, count in ((3, 1), (2, 2)):
+        fitting = [keys for keys in range(_MOST_KEYS, 48, -16) if _fits(_of(consumers, keys, 2), d, width)]
+        for keys in fitting[:count]:
+            stages = max(count for count in range(2, _MOST_STAGES + 1) if _fits(_of(consumers, keys, count), d, width))
+            yield _of(consumers, keys, stages)
+
+
+def _of(consumers: int, key_tile: int, stages: int) -> HopperTiles:
+    return HopperTiles(consumers=consumers, key_tile=key_tile, stages=stages, staged=False, ping_pong=True, cuda=True)
+
+
+def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
+    registers = width // 2 + tiles.key_tile // 2 + tiles.key_tile // 4 + _OTHER_REGISTERS
+    return registers <= tiles.registers and shared_bytes(tiles, d, width) <= SHARED_BYTES
+
+
+def shared_bytes(tiles: HopperTiles, d: int, width: int) -> int:
+    """Shared memory of a block: Q of every consumer, stages of K and V, barriers; as the kernel lays it out."""
+    key, value, query = (
+        -(-2 * size // _ROUND) * _ROUND for size in (tiles.key_tile * d, tiles.key_tile * width, ROWS * d)
+    )
+    return tiles.consumers * query + tiles.stages * (key + value) + 8 * (2 * tiles.consumers + 4 * tiles.stages)

@@ -1,0 +1,107 @@
+"""The kernel in CUDA C++, without a GPU: its tiles fit, its text compiles, and what it compiles to spills nothing."""
+
+import re
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
+
+from attenio.kernels.gpu.band import Band
+from attenio.kernels.hopper import forward
+from attenio.kernels.hopper.cuda import compiler
+from attenio.kernels.hopper.cuda.attenio import constants_of, is_proven
+from attenio.kernels.hopper.cuda.compiler import CompileError
+from attenio.kernels.hopper.cuda.source import source
+from attenio.kernels.hopper.cuda.tiles import WIDTHS, cuda_tiles, shared_bytes
+from attenio.kernels.hopper.ranking import Extent, ranked_tiles
+from attenio.kernels.hopper.tiles import SHARED_BYTES
+
+CAUSAL = Band(above=0)
+
+
+@pytest.fixture(autouse=True)
+def kept_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.parametrize("widths", WIDTHS, ids=str)
+def test_tiles_fit_an_sm(widths):
+    tiles = cuda_tiles(*widths)
+    assert 2 <= len(tiles) <= 3 and len(set(tiles)) == len(tiles)
+    for each in tiles:
+        assert each.key_tile % 16 == 0 and shared_bytes(each, *widths) <= SHARED_BYTES
+        assert each.consumers * 128 * each.registers + 128 * 24 <= 2**16
+
+
+def test_heads_of_other_widths_have_none():
+    assert cuda_tiles(80, 80) == () == cuda_tiles(128, 64)
+
+
+def test_only_a_length_that_tiles_divide_has_no_masks():
+    (tiles, *_) = cuda_tiles(96, 96)
+    assert dict(constants_of(tiles, (96, 96), Band(), 4 * tiles.key_tile))["MASKED"] == 0
+    assert dict(constants_of(tiles, (96, 96), Band(), 4 * tiles.key_tile + 8))["MASKED"] == 1
+    assert dict(constants_of(tiles, (96, 96), CAUSAL, 4 * tiles.key_tile))["MASKED"] == 1
+
+
+def test_tiles_of_cuda_are_ranked_only_where_the_kernel_runs():
+    extent = Extent(32, 16384, 16384, Band())
+    assert not any(tiles.cuda for tiles in ranked_tiles(96, 96, extent, 132))
+
+
+def _compiled(index, widths):
+    if compiler.library() is None:
+        pytest.skip("NVRTC is not installed (package nvidia-cuda-nvrtc)")
+    tiles = cuda_tiles(*widths)[index]
+    element, band = ("bf16", CAUSAL) if index == 0 else ("f16", Band(below=-99, above=0))
+    return tiles, compiler.compiled(source(element, dict(constants_of(tiles, widths, band, 1000))))
+
+
+@pytest.mark.parametrize("index, widths", [(0, (96, 96)), (1, (192, 192)), (0, (192, 128))], ids=str)
+def test_the_kernel_spills_nothing_and_multiplies_on_tensor_cores(index, widths, tmp_path):
+    from offline_compiler import disassembled
+
+    tiles, cubin = _compiled(index, widths)
+    text = disassembled(cubin, tmp_path)
+    assert not re.search(r"\b(LDL|STL)\b", text)
+    # Scores before the loops and outputs after them, and both in loops with and without masks, 16 deep each.
+    assert len(re.findall(r"\bHGMMA\.", text)) == 3 * (widths[0] // 16 + tiles.key_tile // 16)
+    sizes = {f"HGMMA.64x{n}x16" for n in (tiles.key_tile, widths[1])}
+    assert set(re.findall(r"HGMMA\.64x\d+x16", text)) == sizes
+
+
+def test_what_was_compiled_is_kept(monkeypatch):
+    _, cubin = _compiled(0, (96, 96))
+    monkeypatch.setattr(compiler, "_compiled", lambda *_: pytest.fail("compiled again"))
+    assert _compiled(0, (96, 96))[1] == cubin
+
+
+def test_what_does_not_compile_is_told_once(recwarn):
+    def both():
+        raise CompileError("no such instruction")
+
+    device = torch.device("cuda", 0)
+    assert [_proven_on(device, both) for _ in range(2)] == [False, False]
+    assert [str(each.message) for each in recwarn] == ["CUDA C++, toy: no such instruction; Gluon runs instead"]
+
+
+def _proven_on(device, both):
+    from attenio.kernels.hopper import proving
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(proving, "recalled", lambda *_: None)
+        patched.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+        return is_proven("toy", torch.bfloat16, device, both)
+
+
+def test_without_nvrtc_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(compiler, "library", lambda: None)
+    with pytest.raises(CompileError, match="install the package nvidia-cuda-nvrtc"):
+        compiler.compiled("")
+
+
+def test_a_choice_says_what_it_is_written_in():
+    choice = forward._choice(cuda_tiles(96, 96)[0], 4096, 4096)
+    assert (choice.language, choice.name, choice.tiles["key_tile"]) == ("CUDA C++", "attenio_kernel", 112)
+    assert choice.folds_sinks
