@@ -7,7 +7,14 @@ from typing import assert_never
 import numpy as np
 
 from attenio.bounds.approximating import approximate_bounds
-from attenio.bounds.backward import gradient_bounds, gradient_words, growth_of_gradients, step_in_order
+from attenio.bounds.backward import (
+    five_product_words,
+    five_products,
+    gradient_bounds,
+    gradient_words,
+    growth_of_gradients,
+    step_in_order,
+)
 from attenio.bounds.compulsory import compulsory
 from attenio.bounds.fast_products import fast_product_words, fast_products
 from attenio.bounds.floats import Floats
@@ -16,6 +23,7 @@ from attenio.bounds.lower_bound import LowerBound, Strength
 from attenio.bounds.one_shot import one_shot
 from attenio.bounds.operators import operator_by_operator
 from attenio.bounds.output_epochs import output_epoch_words, output_epochs
+from attenio.bounds.recomputed_scores import recomputed_score_words, recomputed_scores
 from attenio.bounds.row_passes import applies as whole_rows
 from attenio.bounds.row_passes import row_passes
 from attenio.bounds.saha_ye import saha_ye
@@ -42,12 +50,12 @@ def bounds_for(workload: Workload, fast_words: int, *, units: int = 1, degree: i
 
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
-    ['compulsory', 'score-epochs', 'output-epochs', 'whole-epochs', 'fused-epochs', 'fast-products', 'one-shot',
-     'row-passes', 'operator-by-operator', 'saha-ye']
+    ['compulsory', 'score-epochs', 'output-epochs', 'whole-epochs', 'fused-epochs', 'recomputed-scores',
+     'fast-products', 'one-shot', 'row-passes', 'operator-by-operator', 'saha-ye']
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['compulsory', 'gradient-rows', 'gradient-epochs', 'fused-gradient-epochs', 'whole-gradient-epochs',
-     'fast-products', 'li-liang', 'nonzeros']
+     'five-products', 'fast-products', 'li-liang', 'nonzeros']
     """
     checked_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
@@ -82,9 +90,13 @@ def _every_bound(workload: Workload, fast_words: int, units: int, degree: int | 
                 saha_ye(workload, fast_words),
             )
         case Direction.BACKWARD:
-            gradients = gradient_bounds(workload, fast_words, units=units)
-            scores = fast_products(workload, fast_words, units=units)
-            return (compulsory(workload), *gradients, scores, *growth_of_gradients(workload, fast_words))
+            return (
+                compulsory(workload),
+                *gradient_bounds(workload, fast_words, units=units),
+                five_products(workload, fast_words, units=units),
+                fast_products(workload, fast_words, units=units),
+                *growth_of_gradients(workload, fast_words),
+            )
         case Direction.TRAINING:
             # A step computes the output as well, so whatever holds for the forward pass holds for it.
             forward = _forward_bounds(workload, fast_words, units)
@@ -92,6 +104,7 @@ def _every_bound(workload: Workload, fast_words: int, units: int, degree: int | 
                 compulsory(workload),
                 *forward,
                 *gradient_bounds(workload, fast_words, units=units),
+                five_products(workload, fast_words, units=units),
                 _in_order(workload, fast_words, units, forward),
                 *growth_of_gradients(workload, fast_words),
             )
@@ -100,7 +113,7 @@ def _every_bound(workload: Workload, fast_words: int, units: int, degree: int | 
 
 
 def _in_order(workload: Workload, fast_words: int, units: int, forward: tuple[LowerBound, ...]) -> LowerBound:
-    """The strongest bounds of both passes of a step, one after the other."""
+    """The strongest bounds of both passes of a step, one after the other; the second may find probabilities saved."""
     alone = workload.towards(Direction.BACKWARD)
     first = largest_ordinary((compulsory(workload.towards(Direction.FORWARD)), *forward))
     second = largest_ordinary((compulsory(alone), *gradient_bounds(alone, fast_words, units=units)))
@@ -114,6 +127,7 @@ def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[Lo
         output_epochs(workload, fast_words, units=units),
         *((whole_epochs(workload, fast_words),) if units == 1 else ()),
         fused_epochs(workload, fast_words, units=units),
+        recomputed_scores(workload, fast_words, units=units),
         fast_products(workload, fast_words, units=units),
     )
 
@@ -181,8 +195,10 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
             output_epoch_words(scores, d, value_dim, fast_words, units),
             whole_epoch_words(scores, d, value_dim, fast_words, units),
             fused_epoch_words(scores, d, value_dim, fast_words, units),
+            recomputed_score_words(scores, d, value_dim, fast_words, units),
         ]
     if direction is not Direction.FORWARD:
         step = direction is Direction.TRAINING
         words.append(gradient_words(scores, d, value_dim, fast_words, units, step=step))
+        words.append(five_product_words(scores, d, value_dim, fast_words, units))
     return np.maximum.reduce(np.broadcast_arrays(*words))

@@ -5,7 +5,7 @@ Proof: docs/theory/model.md, sections "Epochs" and "From one epoch to the whole 
 
 from collections.abc import Callable, Iterable
 
-from attenio.bounds.floats import Floats, larger, root, rounded_up
+from attenio.bounds.floats import Floats, larger, root, rounded_down, rounded_up
 
 # A dozen roundings cost at most a few 1e-16 of the leading term, so this keeps a bound on the safe side of the theorem.
 _SAFETY = 1.0 - 1e-12
@@ -40,11 +40,17 @@ def products_per_epoch(budget: Floats) -> Floats:
     return third * root(third)
 
 
-def product_epochs(products: Floats, fast_words: Floats, units: Floats = 1.0, free: Floats = 0.0) -> Floats:
-    """Words for this many products that accumulate in words of fast memory; T = 2M is the best epoch."""
+def product_epochs(
+    products: Floats, fast_words: Floats, units: Floats = 1.0, free: Floats = 0.0, fraction: Floats = 0.0
+) -> Floats:
+    """Words for this many products that accumulate in words of fast memory; about T = 2M is the best epoch.
+
+    A clock that advances by fractions of a tick may pass the end of an epoch by ``fraction`` before it is seen.
+    """
+    middle = (rounded_down(1.5 * fast_words),) if fraction else ()
     return best_over_epochs(
-        (fast_words, 2.0 * fast_words),
-        lambda length: length * (products / products_per_epoch(fast_words + length)),
+        (fast_words, *middle, 2.0 * (fast_words + fraction)),
+        lambda length: length * (products / products_per_epoch(fast_words + length + fraction)),
         fast_words,
         units,
         free,

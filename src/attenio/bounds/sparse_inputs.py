@@ -9,6 +9,7 @@ from attenio.bounds.epochs import product_epochs
 from attenio.bounds.fused_epochs import fused_epoch_words
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import output_epoch_words
+from attenio.bounds.recomputed_scores import recomputed_score_words
 from attenio.bounds.score_epochs import score_epoch_words
 from attenio.bounds.whole_epochs import whole_epoch_words
 from attenio.errors import InvalidInput
@@ -63,8 +64,9 @@ def common_nonzeros(queries: ArrayLike, keys: ArrayLike, required: ArrayLike | N
 def sparse_inputs(common: CommonNonzeros, value_dim: int, fast_words: int) -> LowerBound:
     """The floor under every schedule for queries and keys with known zeros, forward.
 
-    Theorem: what score-epochs, output-epochs, whole-epochs and fused-epochs say of Z pairs of width l, Z being the
-    required pairs with at least l nonzeros in common; for every l. And 2N/sqrt(M) - Z - M for N products of nonzeros.
+    Theorem: what score-epochs, output-epochs, whole-epochs, fused-epochs and recomputed-scores say of Z pairs of width
+    l, Z being the required pairs with at least l nonzeros in common; for every l. And 2N/sqrt(M) - Z - M for N
+    products of nonzeros.
     Assumes: as those bounds; scores are sums over the nonzeros that a row and a key have in common.
     Regime: any fast memory. For blocks of nonzeros it grows as Zin²/M and as Zin sqrt(Zqk)/sqrt(M).
     Proof: docs/theory/sparse.md
@@ -85,6 +87,7 @@ def sparse_inputs(common: CommonNonzeros, value_dim: int, fast_words: int) -> Lo
             output_epoch_words(pairs, float(least), width, fast),
             whole_epoch_words(pairs, float(least), width, fast),
             fused_epoch_words(pairs, float(least), width, fast),
+            recomputed_score_words(pairs, float(least), width, fast),
         )
         if found > best:
             best, where = found, f"{int(pairs)} pairs with at least {least} nonzeros in common"

@@ -1,5 +1,6 @@
 """Lower bounds of the gradient of attention and of a whole training step, one theorem a file."""
 
+from attenio.bounds.backward.five_products import five_product_words, five_products
 from attenio.bounds.backward.fused_epochs import fused_gradient_epochs, fused_gradient_words
 from attenio.bounds.backward.gradient_epochs import gradient_epoch_words, gradient_epochs
 from attenio.bounds.backward.gradient_rows import gradient_row_words, gradient_rows
@@ -11,11 +12,19 @@ from attenio.bounds.floats import Floats, larger
 from attenio.bounds.lower_bound import LowerBound
 from attenio.workload import Workload
 
-__all__ = ["gradient_bounds", "gradient_words", "growth_of_gradients", "step_in_order", "words_in_order"]
+__all__ = [
+    "five_product_words",
+    "five_products",
+    "gradient_bounds",
+    "gradient_words",
+    "growth_of_gradients",
+    "step_in_order",
+    "words_in_order",
+]
 
 
 def gradient_bounds(workload: Workload, fast_words: int, *, units: int = 1) -> tuple[LowerBound, ...]:
-    """The ordinary bounds of a backward pass or a training step."""
+    """The ordinary bounds of a backward pass or a training step, whatever the forward pass has saved."""
     return (
         gradient_rows(workload, fast_words, units=units),
         gradient_epochs(workload, fast_words, units=units),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.bounds import bounds_for, largest_ordinary, ordinary_words
-from attenio.bounds.backward import words_in_order
+from attenio.bounds.backward import gradient_words, words_in_order
 from attenio.errors import AttenioError
 from attenio.files import checked_path
 from attenio.granularity import Granularity
@@ -242,27 +242,29 @@ class _PointPlans:
         """The largest bound for ordinary products of every point, as ``largest_ordinary(lower_bounds(...))`` has it."""
         words, countable = self._bound(index, cases, place, self.direction)
         if self.direction is Direction.TRAINING:
-            passes = [self._bound(index, cases, place, each) for each in (Direction.FORWARD, Direction.BACKWARD)]
+            passes = [
+                self._bound(index, cases, place, Direction.FORWARD),
+                self._bound(index, cases, place, Direction.BACKWARD, saved=True),
+            ]
             held = self.points.inside_words[index] * self.points.units[index]
             countable &= passes[0][1] & passes[1][1] & (passes[0][0] < _MOST_WORDS - np.maximum(passes[1][0], 0))
             words = np.maximum(words, words_in_order(passes[0][0], passes[1][0], held))
         self.numbers["lower_bound_words"][index] = np.where(countable, words, ABSENT)
 
-    def _bound(self, index: Ints, cases: Cases, place: Ints, direction: Direction) -> tuple[Ints, NDArray[np.bool_]]:
-        """The largest bound of a direction by itself, and where it can be counted."""
+    def _bound(
+        self, index: Ints, cases: Cases, place: Ints, direction: Direction, *, saved: bool = False
+    ) -> tuple[Ints, NDArray[np.bool_]]:
+        """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
         runs, band = self.points.runs[index], cases.band
         own, shared = _compulsory(cases, direction)
         compulsory, exact = _product_sum((cases.group[place], own[place], shared[place]), runs)
         scores, _ = _product_sum((cases.group[place], band.scores[place], 0 * runs), runs)
-        floor = ordinary_words(
-            0.0,
-            scores,
-            cases.d[place] * 1.0,
-            cases.value_dim[place] * 1.0,
-            self.points.inside_words[index] * 1.0,
-            self.points.units[index] * 1.0,
-            direction=direction,
-        )
+        widths = cases.d[place] * 1.0, cases.value_dim[place] * 1.0
+        memory = self.points.inside_words[index] * 1.0, self.points.units[index] * 1.0
+        if saved:
+            floor = gradient_words(scores, *widths, *memory)
+        else:
+            floor = ordinary_words(0.0, scores, *widths, *memory, direction=direction)
         countable = np.maximum(floor, compulsory) < _MOST_WORDS * (1 - 1e-12)
         rounded = np.where(countable, floor, 0.0).astype(np.int64)
         return np.where(countable, np.maximum(exact, rounded), 0), countable

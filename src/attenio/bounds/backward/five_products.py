@@ -1,0 +1,49 @@
+"""Five products: what is made for a gradient, scores too, pays beside what is made of it, recomputed or not."""
+
+from math import sqrt
+
+from attenio.bounds.epochs import product_epochs
+from attenio.bounds.floats import Floats
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
+from attenio.bounds.recomputed_scores import counted_products
+from attenio.workload import Workload
+
+# An entry of Q serves scores and dK, one of K scores and dQ: an epoch does this much more with them than with others.
+_SHARED = 2.0 / sqrt(3.0)
+
+
+def five_product_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
+    """The bound in whole words, for floats or arrays of floats."""
+    values = _SHARED * value_dim
+    counted = counted_products(d, values) + counted_products(values, 2.0 * d)
+    return product_epochs(scores * counted / _SHARED, fast_words, units, free=2.0 * scores, fraction=1.0)
+
+
+def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
+    """The products of scores and of dP count beside those of the three gradients, at any size of fast memory.
+
+    Theorem: words >= 2 Z G/sqrt(M + 1) - 2 Z - M - 2 with G = 4.49 d for equal widths.
+    Assumes: as fused-gradient-epochs; no probability is given, scores are made in the run.
+    Regime: fast memory up to about 3d².
+    Proof: docs/theory/backward_five_products.md
+
+    >>> five_products(Workload(n=1024, d=64, direction="backward"), 4096).words
+    7320855
+    """
+    sizes = float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words), float(units)
+    return LowerBound(
+        theorem="five-products",
+        words=int(five_product_words(*sizes)),
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
+        regime=f"about 9 Z d/√(M+1) - 2 Z - {all_units(units)} - {2 * units} for equal widths",
+        citation="derived here, docs/theory/backward_five_products.md",
+        assumptions=(
+            "each score and each dP is a sum of products of its own, and a word when it is used",
+            "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
+            "no probability is given: scores are made in the run",
+            "recomputation allowed",
+            *between_units(units),
+        ),
+        page="docs/theory/backward_five_products.md",
+    )

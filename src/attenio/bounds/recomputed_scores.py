@@ -1,0 +1,57 @@
+"""Recomputed scores: every column of the values pays for its share of the score it is multiplied with."""
+
+from attenio.bounds.epochs import product_epochs
+from attenio.bounds.floats import Floats, root, where
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
+from attenio.workload import Workload
+
+
+def counted_products(making: Floats, using: Floats) -> Floats:
+    """Of the products that make a pair and those that use it, as many as count at any size of fast memory.
+
+    That is the least of making/s + using s over 0 < s <= 1.
+
+    >>> counted_products(64.0, 64.0), counted_products(16.0, 64.0)
+    (128.0, 64.0)
+    """
+    return where(using <= making, making + using, 2.0 * root(making * using))
+
+
+def recomputed_score_words(
+    scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0
+) -> Floats:
+    """The bound in whole words, for floats or arrays of floats."""
+    products = scores * counted_products(d, value_dim)
+    return product_epochs(products, fast_words, units, free=scores, fraction=1.0)
+
+
+def recomputed_scores(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
+    """Both products count at any size of fast memory, however often scores are recomputed.
+
+    Theorem: words >= 2 Z (d + dv)/sqrt(M + 1) - Z - M - 2 for dv <= d; 2 sqrt(d dv) in the place of d + dv for dv > d.
+    Assumes: as fused epochs.
+    Regime: strongest from about d²/2 up to M = (d + dv)², where it meets Z (d + dv)²/M, the leading term of AttenIO's.
+    Proof: docs/theory/recomputed_scores.md
+
+    >>> recomputed_scores(Workload(n=1024, d=64), 4096).words
+    3141119
+    """
+    d, value_dim = workload.d, workload.value_dim
+    sizes = float(workload.scores), float(d), float(value_dim), float(fast_words), float(units)
+    counted = "(d+dv)" if value_dim <= d else "2 √(d dv)"
+    small = f"fast memory up to (d+dv)²: 2 Z {counted}/√(M+1) - Z - {all_units(units)} - {2 * units}"
+    return LowerBound(
+        theorem="recomputed-scores",
+        words=int(recomputed_score_words(*sizes)),
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS,
+        regime=small if fast_words <= (d + value_dim) ** 2 else "weak above (d+dv)²: see output-epochs",
+        citation="derived here, docs/theory/recomputed_scores.md",
+        assumptions=(
+            "each score is a sum of d products of its own, and a word when it is used",
+            "each output is a sum of products p·v, rescaled by row factors at will",
+            "recomputation allowed",
+            *between_units(units),
+        ),
+        page="docs/theory/recomputed_scores.md",
+    )

@@ -1,0 +1,58 @@
+"""Five products: no epoch does more than the lemma says, whatever shares of its pairs are made afresh."""
+
+import numpy as np
+import pytest
+
+from attenio.bounds import bounds_for, largest_ordinary
+from attenio.bounds.backward.five_products import five_products
+from attenio.bounds.recomputed_scores import counted_products
+from attenio.planning import training_plan_for
+from attenio.workload import Workload
+
+THETA = 2 / np.sqrt(3)
+
+
+@pytest.mark.parametrize(("d", "dv"), [(1.0, 1.0), (1.0, 0.5), (1.0, 1.9), (1.0, 4.0)])
+def test_no_epoch_does_more_weighed_work_than_the_lemma_says(d: float, dv: float) -> None:
+    """Pairs held and pairs made afresh, early and late ones: how many, what part counts, and products of each."""
+    rng = np.random.default_rng(5)
+    early = (counted_products(d, THETA * dv) - d) / dv
+    late = (counted_products(THETA * dv, 2 * d) - THETA * dv) / (2 * d)
+    some, best = np.exp(rng.normal(-0.5, 1.5, (40_000, 12))), 0.0
+    for step in range(25):
+        held, t, c, fresh, share, part, held_late, t_late, c_late, fresh_late, share_late, part_late = some.T
+        share, share_late = np.minimum(share, 1), np.minimum(share_late, 1)
+        t, c = np.minimum(t, d), np.minimum(c, dv)
+        t_late, c_late = np.minimum(t_late, dv), np.minimum(c_late, 2 * d)
+        used, used_late = np.minimum(part, 1) * share * dv, np.minimum(part_late, 1) * share_late * 2 * d
+        work = held * (t + early * c) + fresh * (share * d + early * used)
+        work += held_late * (THETA * t_late + late * c_late) + fresh_late * (THETA * share_late * dv + late * used_late)
+        scores, values = held * t**2 + fresh * d**2, held * c**2 + fresh * used**2
+        inner = held_late * t_late**2 + fresh_late * dv**2
+        rows = np.sqrt(held_late * c_late**2 + fresh_late * used_late**2)
+        entries = np.maximum(2 * np.sqrt(scores), rows)  # of Q and K; with rows²/entries of dQ and dK
+        budget = held + share * fresh + held_late + share_late * fresh_late
+        budget += entries + rows**2 / entries + 2 * np.sqrt(inner + values)
+        ratio = work / (THETA * (budget / 3) ** 1.5)
+        best = max(best, float(ratio.max()))
+        near = some[np.argsort(ratio)[-100:]].repeat(100, axis=0)
+        some = near * np.exp(rng.normal(0, 0.6 * 0.85**step, near.shape))
+    assert 0.95 <= best <= 1 + 1e-12
+
+
+def test_it_counts_four_and_a_half_products_and_is_the_largest_up_to_three_times_d_squared() -> None:
+    workload, d = Workload(n=16_384, d=128, direction="backward"), 128
+    for share in (0.05, 0.3, 1, 2, 3):
+        fast_words = int(share * d * d)
+        words = five_products(workload, fast_words).words
+        stated = 8.986 * workload.scores * d / (fast_words + 1) ** 0.5 - 2 * workload.scores - fast_words - 2
+        assert stated <= words <= stated * 1.001
+        assert largest_ordinary(bounds_for(workload, fast_words)).theorem == "five-products"
+
+
+def test_a_backward_pass_that_finds_its_probabilities_is_not_covered() -> None:
+    """It would be wrong there: such a plan moves less, and steps in order do not rely on it."""
+    workload, fast_words = Workload(n=2048, d=512, direction="training"), 1024
+    step = training_plan_for(workload, fast_words, saved="probabilities")
+    assert five_products(step.backward.workload, fast_words).words > step.backward.moved_words
+    assert largest_ordinary(bounds_for(workload, fast_words)).words <= step.moved_words
