@@ -13,7 +13,7 @@ from attenio.kernels.hopper.cuda import compiler
 from attenio.kernels.hopper.cuda.attenio import constants_of, is_proven
 from attenio.kernels.hopper.cuda.compiler import CompileError
 from attenio.kernels.hopper.cuda.source import source
-from attenio.kernels.hopper.cuda.tiles import WIDTHS, cuda_tiles, shared_bytes
+from attenio.kernels.hopper.cuda.tiles import WIDTHS, cuda_columns, cuda_tiles, shared_bytes
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
 from attenio.kernels.hopper.tiles import SHARED_BYTES
 
@@ -34,8 +34,8 @@ def test_tiles_fit_an_sm(widths):
         assert each.consumers * 128 * each.registers + 128 * 24 <= 2**16
 
 
-def test_heads_of_other_widths_have_none():
-    assert cuda_tiles(80, 80) == () == cuda_tiles(128, 64)
+def test_heads_are_computed_in_the_next_columns_where_keys_are_as_wide_as_values():
+    assert [cuda_columns(*widths) for widths in ((192, 128), (80, 80), (128, 64))] == [(192, 128), (96, 96), None]
 
 
 def test_only_a_length_that_tiles_divide_has_no_masks():
@@ -45,9 +45,11 @@ def test_only_a_length_that_tiles_divide_has_no_masks():
     assert dict(constants_of(tiles, (96, 96), CAUSAL, 4 * tiles.key_tile))["MASKED"] == 1
 
 
-def test_tiles_of_cuda_are_ranked_only_where_the_kernel_runs():
+@pytest.mark.parametrize("widths", [(96, 96), (80, 80), (192, 192), (192, 128)], ids=str)
+def test_tiles_of_cuda_are_ranked_only_where_the_kernel_runs(widths):
     extent = Extent(32, 16384, 16384, Band())
-    assert not any(tiles.cuda for tiles in ranked_tiles(96, 96, extent, 132))
+    assert not any(tiles.cuda for tiles in ranked_tiles(*widths, extent, 132))
+    assert ranked_tiles(*widths, extent, 132, cuda=True)[0].cuda
 
 
 def _compiled(index, widths):

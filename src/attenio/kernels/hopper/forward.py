@@ -18,6 +18,7 @@ from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper.attenio import attenio_kernel
 from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
 from attenio.kernels.hopper.cuda import attenio as cuda
+from attenio.kernels.hopper.cuda.tiles import cuda_columns
 from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, padded_descriptors
 from attenio.kernels.hopper.proving import forward_by_definition, is_right, small_problem
 from attenio.kernels.hopper.ranges import VisibleKeys
@@ -245,14 +246,14 @@ def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (lists.starts, lists.entries))
     restricted, pace = kind.band.cuts_before, PACE if lists.stretches else 0
     masked = not kind.band.is_dense or kind.keys % tiles.key_tile != 0
-    d, width = kind.columns
+    d, width = columns = (cuda_columns(*kind.columns) if tiles.cuda else None) or kind.columns
     constants: tuple[int, ...] = (
         tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(d), *side_by_side(width),
         masked, restricted, kind.band.packed, tiles.ping_pong, tiles.staged, tiles.held, pace, LAG, tiles.registers,
     )  # fmt: skip
     if tiles.wide:
         constants = (tiles.key_tile, tiles.stages, d, width, pace, LAG, tiles.registers)
-    return _Plan(starts, entries, lists.programs, lists.stretches, tiles, kind.columns, constants)
+    return _Plan(starts, entries, lists.programs, lists.stretches, tiles, columns, constants)
 
 
 def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTiles]:

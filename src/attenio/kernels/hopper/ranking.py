@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from attenio.kernels.gpu.band import Band
-from attenio.kernels.hopper.cuda.tiles import cuda_tiles
+from attenio.kernels.hopper.cuda.tiles import cuda_columns, cuda_tiles
 from attenio.kernels.hopper.schedule import key_tiles
 from attenio.kernels.hopper.tiles import HopperTiles, hopper_tiles, possible_tiles
 
@@ -36,15 +36,17 @@ class TileTimes(NamedTuple):
 @lru_cache(maxsize=512)
 def ranked_tiles(d: int, width: int, extent: Extent, processors: int, *, cuda: bool = False) -> tuple[HopperTiles, ...]:
     """The two best of all tiles that fit, the best first; with ``cuda`` also of those of the CUDA kernel."""
-    possible = (*possible_tiles(d, width), *(cuda_tiles(d, width) if cuda else ()))
-    measured = [tiles for tiles in possible if (d, width, True, tiles) in _measured()]
+    wider = cuda_columns(d, width) if cuda else None
+    columns = dict.fromkeys(possible_tiles(d, width), (d, width))
+    columns |= dict.fromkeys(cuda_tiles(*wider), wider) if wider else {}
+    measured = [tiles for tiles, at in columns.items() if (*at, True, tiles) in _measured()]
     if not measured:
         return hopper_tiles(d, width)
 
     def time(tiles: HopperTiles) -> float:
         # The CUDA kernel has a loop without masks in any case, and no length divides all of its key tiles.
         masked = not extent.band.is_dense or (extent.keys % tiles.key_tile != 0 and not tiles.cuda)
-        return predicted_us(tiles, _measured()[d, width, masked, tiles], extent, processors)
+        return predicted_us(tiles, _measured()[*columns[tiles], masked, tiles], extent, processors)
 
     return tuple(sorted(measured, key=time)[:2])
 

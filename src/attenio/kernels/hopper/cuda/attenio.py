@@ -32,6 +32,7 @@ def constants_of(tiles: HopperTiles, columns: tuple[int, int], band: Band, keys:
     """What the kernel is compiled for."""
     masked = not band.is_dense or keys % tiles.key_tile != 0
     d, width = columns
+    assert not d % panel(d) and not width % panel(width), "columns of whole panels are computed with"
     return (
         ("CONSUMERS", tiles.consumers), ("KEY_TILE", tiles.key_tile), ("STAGES", tiles.stages), ("D", d), ("V", width),
         ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)), ("PING_PONG", int(tiles.ping_pong)),

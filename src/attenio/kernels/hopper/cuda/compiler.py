@@ -3,6 +3,7 @@
 import ctypes
 import hashlib
 import os
+import site
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
@@ -20,21 +21,21 @@ class CompileError(RuntimeError):
 @cache
 def library() -> Any | None:
     """NVRTC, or None where there is none."""
-    for name in _names():
+    for place in _places():
         try:
-            return ctypes.CDLL(name)
+            for builtins in sorted(place.parent.glob("libnvrtc-builtins.so.*")) if place.is_absolute() else ():
+                ctypes.CDLL(str(builtins))  # NVRTC opens it by its name
+            return ctypes.CDLL(str(place))
         except OSError:
             continue
     return None
 
 
-def _names() -> list[str]:
-    """By its name first, as PyTorch may have loaded it, then where the packages of NVIDIA put it."""
-    import site
-
-    names = [f"libnvrtc.so.{major}" for major in (13, 12)]
-    places = (Path(folder) / "nvidia" for folder in site.getsitepackages())
-    return names + [str(path) for place in places for path in sorted(place.glob("*/lib/libnvrtc.so.*"), reverse=True)]
+def _places() -> list[Path]:
+    """Where the packages of NVIDIA put it, which PyTorch depends on, and then wherever the system has it."""
+    folders = (Path(folder) / "nvidia" for folder in (*site.getsitepackages(), site.getusersitepackages()))
+    packed = [path for folder in folders for path in folder.glob("*/lib/libnvrtc.so.*")]
+    return [*sorted(packed, reverse=True), *(Path(f"libnvrtc.so.{major}") for major in (13, 12))]
 
 
 def compiled(source: str) -> bytes:

@@ -14,6 +14,14 @@ _ROUND = 1024
 _MOST_KEYS, _MOST_STAGES = 128, 3
 
 
+@lru_cache(maxsize=256)
+def cuda_columns(d: int, width: int) -> tuple[int, int] | None:
+    """The columns that heads are computed in, if any: their own, or the next where keys are as wide as values."""
+    if (d, width) in WIDTHS:
+        return d, width
+    return next(((each, each) for each, other in WIDTHS if d == width < each == other), None)
+
+
 def panel(width: int) -> int:
     """Columns of a panel in shared memory, as in the kernel: its rows are as long as the pattern of a swizzle."""
     return 64 if width % 64 == 0 else 32
@@ -22,7 +30,7 @@ def panel(width: int) -> int:
 @lru_cache(maxsize=64)
 def cuda_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
     """All that may be measured: the largest key tiles of three consumers and of two, and the next of two."""
-    return tuple(_tiles(d, width)) if (d, width) in WIDTHS else ()
+    return tuple(_tiles(d, width))
 
 
 def _tiles(d: int, width: int) -> Iterator[HopperTiles]:
