@@ -22,6 +22,7 @@ def test_a_step_moves_and_holds_what_its_plan_says_and_computes_outputs_and_grad
             continue
         run = execute(candidate.plan)
         assert (run.moved_words, run.peak_words) == (candidate.plan.moved_words, candidate.plan.peak_words)
+        assert (candidate.plan.kept_outputs > 0) <= (candidate.saved is Saved.OUTPUTS)
         assert run.moved_words == sum(one.moved_words for one in run.runs)
         assert len(run.runs) == (3 if candidate.saved is Saved.NOTHING else 2)
         is_right(run.forward)
@@ -70,7 +71,7 @@ def test_a_step_refuses_to_overflow_in_either_pass():
 def test_progress_grows_to_its_total_over_all_passes():
     for saved in Saved:
         calls = []
-        plan = training_plan_for(Workload(n=12, d=4, heads=2, kv_heads=1), 200, saved=saved)
+        plan = training_plan_for(Workload(n=12, d=4, heads=2, kv_heads=1), 500, saved=saved)
         execute(plan, progress=lambda done, total, calls=calls: calls.append((done, total)))
         done, totals = zip(*calls, strict=True)
         assert list(done) == sorted(done)

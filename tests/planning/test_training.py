@@ -37,18 +37,20 @@ def test_a_step_is_made_of_the_best_passes_and_what_is_saved_between_them(worklo
             assert candidate.reason
             continue
         statistics = touched_rows(workload) * workload.accumulator_words
-        extra = {Saved.STATISTICS: statistics, Saved.PROBABILITIES: 0, Saved.NOTHING: statistics}[plan.saved]
+        kept = plan.kept_outputs * workload.value_dim
+        extra = 0 if plan.saved is Saved.PROBABILITIES else statistics - kept
         if plan.saved is Saved.NOTHING:
             extra += plan.forward.moved_words
         assert plan.extra_words == extra
         assert plan.moved_words == plan.forward.moved_words + plan.backward.moved_words + extra
-        assert plan.peak_words == max(plan.forward.peak_words, plan.backward.peak_words) <= fast_words
+        assert plan.peak_words == max(plan.forward.peak_words, plan.backward.peak_words) + kept <= fast_words
+        assert kept == 0 or plan.saved is Saved.OUTPUTS
         assert plan.moved_words >= plan.workload.compulsory_words
         assert plan.workload.direction is Direction.TRAINING
         for one in (plan.forward, plan.backward):
             found = cost(one.workload, one.dataflow, one.tiles)
             assert (found.moved_words, found.peak_words) == (one.moved_words, one.peak_words)
-        if plan.saved is not Saved.PROBABILITIES:
+        if plan.saved not in (Saved.PROBABILITIES, Saved.OUTPUTS):
             assert plan.forward == best_plan_for(workload, fast_words)
             assert plan.backward == best_plan_for(workload.towards("backward"), fast_words)
 
@@ -107,10 +109,25 @@ def test_saving_probabilities_pays_in_the_smallest_memories() -> None:
 
 def test_a_step_that_does_not_fit_says_what_would() -> None:
     for saved in (None, *Saved):
-        with pytest.raises(DoesNotFit, match=r"needs at least \d+ words of fast memory"):
+        with pytest.raises(DoesNotFit, match=r"needs at least [\d,]+ words of fast memory"):
             training_plan_for(Workload(n=64, d=16), 2, saved=saved)
-    with pytest.raises(InvalidInput, match="unknown choice of what to save 'all'; choose one of statistics, prob"):
+    with pytest.raises(
+        InvalidInput, match="unknown choice of what to save 'all'; choose one of statistics, outputs, prob"
+    ):
         training_plan_for(Workload(n=64, d=16), 1000, saved="all")
+
+
+def test_outputs_that_stay_in_what_both_passes_leave_are_not_read_again() -> None:
+    workload, room = Workload(n=512, d=16, mask="window:64"), 64 * 50 + 64 + 3
+    compulsory = 12 * 512 * 16 + 2 * 512  # of both passes, with the log-sum-exp written and read
+    assert training_plan_for(workload, room).moved_words == compulsory
+    for rows in (1, 100, 512, 600):
+        plan = training_plan_for(workload, room + 16 * rows)
+        assert (plan.saved, plan.kept_outputs) == (Saved.OUTPUTS, min(rows, 512))
+        assert plan.moved_words == compulsory - 16 * min(rows, 512)
+    assert training_plan_for(Workload(n=512, d=16, heads=2, mask="window:64"), 8 * room).kept_outputs == 0
+    with pytest.raises(InvalidInput, match="outputs stay in fast memory for one KV head of one sequence"):
+        training_plan_for(Workload(n=512, d=16, heads=2), 8 * room, saved="outputs")
 
 
 def test_nested_plans_are_of_the_forward_pass() -> None:

@@ -31,7 +31,12 @@ def test_the_values_of_a_step_are_plain():
     value = found.to_json()
     assert value["workload"]["direction"] == "training"
     assert value["plan"]["moved_words"] == found.plan.moved_words
-    assert [candidate["saved"] for candidate in value["candidates"]] == ["statistics", "probabilities", "nothing"]
+    assert [candidate["saved"] for candidate in value["candidates"]] == [
+        "statistics",
+        "outputs",
+        "probabilities",
+        "nothing",
+    ]
 
 
 @pytest.mark.parametrize("mask", ["dense", "causal"])

@@ -105,8 +105,8 @@ class TrainingRun(Shown):
 
     @property
     def peak_words(self) -> int:
-        """The most words held at once in any of the runs."""
-        return max(run.peak_words for run in self.runs)
+        """The most words held at once in any of the runs, with outputs that stay beside them."""
+        return max(run.peak_words for run in self.runs) + self.plan.kept_outputs * self.plan.workload.value_dim
 
     @property
     def max_abs_error(self) -> float:

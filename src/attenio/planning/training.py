@@ -1,10 +1,12 @@
 """Plans of a training step: a forward and a backward pass, and what the first saves for the second.
 
     statistics       the forward pass also stores the log-sum-exp of every row that needs a key
+    outputs          the same, and outputs of the last rows stay in fast memory, where the backward pass finds them
     probabilities    standard attention leaves the probabilities that it writes anyway, and tiled products read them
     nothing          the backward pass begins by running the forward pass again, which then stores the log-sum-exp
 
-Both passes have all of the fast memory, so the best step is made of the best passes.
+Both passes have all of the fast memory, so the best step is made of the best passes; but for outputs that stay, which
+take what neither pass needs to read and write everything once.
 """
 
 from dataclasses import dataclass, field, replace
@@ -19,7 +21,7 @@ from attenio.names import member_named
 from attenio.planning.against_bounds import AgainstBounds
 from attenio.planning.best import best_plan_for, check_memory, or_free_tiles
 from attenio.planning.costs import checked_dataflow, cost_of, knows_forms_of
-from attenio.planning.plan import Dataflow, Plan, TileRule
+from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import smallest_tiles
 from attenio.planning.search.contest import best_of_all
@@ -37,6 +39,7 @@ class Saved(Enum):
     """What a forward pass leaves in slow memory for the backward one, beside its output; preferred in this order."""
 
     STATISTICS = "statistics"
+    OUTPUTS = "outputs"
     PROBABILITIES = "probabilities"
     NOTHING = "nothing"
 
@@ -51,7 +54,8 @@ class TrainingPlan(AgainstBounds):
     """A forward and a backward plan, and the words that they move together.
 
     ``extra_words`` are those that neither plan counts by itself: what is stored for the backward pass, and a forward
-    pass that runs again. ``moved_words`` has them in it.
+    pass that runs again, less the ``kept_outputs`` rows of outputs that the backward pass finds in fast memory.
+    ``moved_words`` has them in it.
     """
 
     workload: Workload
@@ -62,6 +66,7 @@ class TrainingPlan(AgainstBounds):
     extra_words: int
     moved_words: int
     peak_words: int
+    kept_outputs: int = 0
     boundary: Boundary | None = field(default=None, compare=False, repr=False)
 
     def facts(self) -> dict[str, Any]:
@@ -112,14 +117,20 @@ def training_plan_for(
     *,
     saved: Saved | str | None = None,
     granularity: Granularity = FREE_TILES,
+    alone: bool = True,
 ) -> TrainingPlan:
-    """The best training step for a fast memory of ``fast_words`` words, with tiles of this granularity."""
+    """The best training step for a fast memory of ``fast_words`` words, with tiles of this granularity.
+
+    Not ``alone``, it is one of several, whose passes come between its own: no outputs stay in fast memory.
+    """
     check_memory(fast_words, granularity)
     problems = Problems.separate(checked_workload(workload), granularity)
     if saved is not None:
         return _plan(workload, fast_words, Saved.named(saved), problems)
     # Saving nothing moves as much as saving statistics, and a forward pass more.
     best = _plan(workload, fast_words, Saved.STATISTICS, problems)
+    if alone and _why_no_outputs(problems) is None and fast_words > _room_for_rings(workload, problems):
+        best = min(best, _plan(workload, fast_words, Saved.OUTPUTS, problems), key=lambda plan: plan.moved_words)
     if not knows_forms_of(workload, Dataflow.TILED_PRODUCTS):
         return best
     if _least_with_probabilities(problems, fast_words) >= best.moved_words:
@@ -168,10 +179,16 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
         )
     forwards, backwards = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
     statistics = problems.runs * problems.group * problems.touched_rows * problems.intermediate_words
+    kept = 0
     match saved:
         case Saved.STATISTICS:
             forward, backward = (_best(way, fast_words, problems) for way in (forwards, backwards))
             extra = statistics
+        case Saved.OUTPUTS:
+            forward, backward = _rings(workload, fast_words, problems)
+            kept = (fast_words - max(forward.peak_words, backward.peak_words)) // problems.value_dim
+            kept = min(kept, problems.group * problems.touched_rows)
+            extra = statistics - kept * problems.value_dim
         case Saved.PROBABILITIES:
             granularity = problems.granularity
             forward = best_plan_for(forwards, fast_words, dataflow=Dataflow.STANDARD, granularity=granularity)
@@ -190,8 +207,65 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
         saved=saved,
         extra_words=extra,
         moved_words=forward.moved_words + backward.moved_words + extra,
-        peak_words=max(forward.peak_words, backward.peak_words),
+        peak_words=max(forward.peak_words, backward.peak_words) + kept * problems.value_dim,
+        kept_outputs=kept,
     )
+
+
+def _why_no_outputs(problems: Problems) -> str | None:
+    """Why no outputs stay in fast memory between the passes, or None if they may."""
+    if problems.runs > 1 or problems.only_band is None:
+        return "outputs stay in fast memory for one KV head of one sequence, dense, causal or with a window"
+    if not problems.granularity.is_free:
+        return "outputs stay beside rows and keys that come one by one, which no granularity allows"
+    return None
+
+
+def _ring_tiles(problems: Problems) -> tuple[tuple[Dataflow, Tiles], tuple[Dataflow, Tiles]]:
+    """Tiles with which either pass reads and writes everything once: slots for all that a row, or a key, needs."""
+    band = problems.only_band
+    assert band is not None
+    keys, rows = (max(1, int(pattern.longest_row)) for pattern in (band, band.transposed))
+    forward = Tiles.of(query_tile=1, kept_keys=keys, value_columns=problems.value_dim)
+    backward = Tiles.of(key_tile=1, kept_rows=rows)
+    return (Dataflow.KEPT_KEYS, forward), (Dataflow.KEPT_ROW_GRADIENTS, backward)
+
+
+def _room_for_rings(workload: Workload, problems: Problems) -> int:
+    """Words that both passes need to read and write everything once, with these tiles."""
+    ways = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
+    rings = zip(ways, _ring_tiles(problems), strict=True)
+    return max(cost_of(problems.held_by(way), dataflow, tiles).peak_words for way, (dataflow, tiles) in rings)
+
+
+def _rings(workload: Workload, fast_words: int, problems: Problems) -> tuple[Plan, Plan]:
+    """Both passes in the least room in which they read and write everything once."""
+    reason = _why_no_outputs(problems)
+    if reason is not None:
+        raise InvalidInput(f"{reason}; save statistics")
+    room = _room_for_rings(workload, problems)
+    if room > fast_words:
+        raise DoesNotFit(
+            f"to keep outputs in fast memory a step needs at least {show_words(room)} of fast memory for both passes;"
+            f" the machine has {fast_words:,}: use a larger fast memory, or save statistics",
+            needed_words=room,
+        )
+    ways = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
+    plans = []
+    for way, (dataflow, tiles) in zip(ways, _ring_tiles(problems), strict=True):
+        cost = cost_of(problems.held_by(way), dataflow, tiles)
+        plans.append(
+            Plan(
+                workload=way,
+                fast_words=room,
+                dataflow=dataflow,
+                tiles=tiles,
+                rule=TileRule.BEST,
+                moved_words=cost.moved_words,
+                peak_words=cost.peak_words,
+            )
+        )
+    return plans[0], plans[1]
 
 
 def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:

@@ -11,7 +11,7 @@ from attenio.errors import InvalidInput
 from attenio.files import checked_path, write_atomically
 from attenio.machine import Machine
 from attenio.measurement.provenance import Provenance, provenance
-from attenio.planning import Plan
+from attenio.planning import Plan, TrainingPlan
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report import html_tables, palette
 from attenio.report.accelerator_section import AcceleratorSection, accelerator_section
@@ -211,6 +211,12 @@ def _facts(answered: Answer) -> str:
     return cards(facts)
 
 
+def _saved_words(plan: TrainingPlan) -> str:
+    if plan.kept_outputs:
+        return f"outputs of {plan.kept_outputs:,} rows stay in fast memory"
+    return f"{plan.extra_words:,} words that neither pass counts"
+
+
 def _step_facts(step: TrainingAnswer) -> str:
     width, plan, bound = step.workload.dtype.bytes, step.plan, step.bound
     passes = f"{plan.forward.dataflow.value} forward, {plan.backward.dataflow.value} backward"
@@ -219,7 +225,7 @@ def _step_facts(step: TrainingAnswer) -> str:
             ("must move", show_bytes(bytes_of(bound.words, element_bytes=width)), _kind(bound)),
             ("best step moves", show_bytes(bytes_of(plan.moved_words, element_bytes=width)), passes),
             ("gap", show_ratio(step.gap), f"step over the bound{_beside(step)}"),
-            ("saved between the passes", plan.saved.value, f"{plan.extra_words:,} words that neither pass counts"),
+            ("saved between the passes", plan.saved.value, _saved_words(plan)),
             (
                 "fast memory",
                 show_bytes(bytes_of(step.fast_words, element_bytes=width)),

@@ -64,7 +64,11 @@ def training_to_json(answer: "TrainingAnswer") -> dict[str, Any]:
 def training_plan_to_json(plan: TrainingPlan) -> dict[str, Any]:
     """A plan of a training step."""
     passes = {"forward": _plan(plan.forward), "backward": _plan(plan.backward)}
-    return {"saved": plan.saved.value, **passes, **plain_fields(plan, "extra_words", "moved_words", "peak_words")}
+    return {
+        "saved": plan.saved.value,
+        **passes,
+        **plain_fields(plan, "extra_words", "kept_outputs", "moved_words", "peak_words"),
+    }
 
 
 def _asked(answer: "Answer | Floor | TrainingAnswer") -> dict[str, Any]:

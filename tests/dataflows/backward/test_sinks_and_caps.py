@@ -98,7 +98,7 @@ def test_a_step_runs_as_planned_and_reads_no_probabilities_for_them(workload, fa
     assert (run.moved_words, run.peak_words) == (plan.moved_words, plan.peak_words)
     assert plan.moved_words >= largest_ordinary(bounds_for(workload, fast_words)).words
     each = {one.saved: one for one in training_candidates_for(workload, fast_words)}
-    assert each[Saved.STATISTICS].plan == plan
+    assert plan in (each[Saved.STATISTICS].plan, each[Saved.OUTPUTS].plan)
     assert "without the log-sum-exp at hand" in each[Saved.PROBABILITIES].reason
 
 

@@ -63,9 +63,10 @@ def cases_of(asked: list[Question]) -> Cases:
 
 
 def best_or_none(workload: Workload, fast_words: int, granularity: Granularity) -> Plan | TrainingPlan | None:
-    plan_for = training_plan_for if workload.direction is Direction.TRAINING else best_plan_for
     try:
-        return plan_for(workload, fast_words, granularity=granularity)
+        if workload.direction is Direction.TRAINING:  # cases of points that occur more than once
+            return training_plan_for(workload, fast_words, granularity=granularity, alone=False)
+        return best_plan_for(workload, fast_words, granularity=granularity)
     except DoesNotFit:
         return None
 

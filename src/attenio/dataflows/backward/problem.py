@@ -25,7 +25,8 @@ Float32 = NDArray[np.float32]
 class BackwardProblem(Problem):
     """The query heads of one KV head: their dO, saved O and log-sum-exp L come in, dQ, dK and dV go out.
 
-    ``d_sinks``: sums of the gradients of the sinks of its heads, (group, 1), where they have any.
+    ``d_sinks``: sums of the gradients of the sinks of its heads, (group, 1), where they have any. The outputs of the
+    last ``kept_outputs`` rows are in fast memory since the forward pass.
     """
 
     dO: SlowArray
@@ -34,18 +35,21 @@ class BackwardProblem(Problem):
     dK: SlowArray
     dV: SlowArray
     d_sinks: Values | None = None
+    kept_outputs: int = 0
 
 
 @dataclass(frozen=True)
 class SavedValues:
     """What a forward pass leaves for the backward one: outputs, and the log-sum-exp of every row of scores.
 
-    Also its probabilities by batch, head and segment, if it saved them.
+    Also its probabilities by batch, head and segment, if it saved them, and how many rows of outputs it left in fast
+    memory, the last ones.
     """
 
     output: Float32
     log_sum_exp: Float32
     probabilities: Mapping[tuple[int, int, int], Float32] | None = None
+    kept_outputs: int = 0
 
 
 def saved_by_forward(
@@ -111,6 +115,7 @@ def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
                 intermediate_words=words,
                 advance=shared.advance,
                 first_head=heads.start,
+                kept_outputs=shared.saved.kept_outputs,
             )
             yield problem
             shared.gradients.dq[rows] = problem.dQ.values.reshape(stacked["Q"].shape)

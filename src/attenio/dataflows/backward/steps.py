@@ -25,14 +25,18 @@ def stream_delta(  # noqa: PLR0913 - all that a row has
 ) -> None:
     """D = dO . O for the rows ``at`` of a tile (all by default), while their saved outputs pass through one word.
 
+    Outputs that are in fast memory since the forward pass are read from there.
     With it and the log-sum-exp, what the rows give to the gradients of their sinks is known.
     """
     named = as_array(dO.rows)
     rows = np.arange(len(named), dtype=np.int64) if at is None else at
     total = np.zeros((len(rows), 1), dtype=np.float32)
+    away = named[rows] < len(problem.O.values) - problem.kept_outputs
     for column in singles(problem.width):
-        with O_element.streaming(problem.O, named[rows], column, along="rows") as O_c:
-            total += dO.values[rows, column] * O_c.values
+        with O_element.streaming(problem.O, named[rows][away], column, along="rows") as O_c:
+            outputs = problem.O.values[named[rows], column]
+            outputs[away] = O_c.values
+            total += dO.values[rows, column] * outputs
             problem.arithmetic.keep(total)
             fast.computed(Step.DELTA, named[rows], ONE, column)
     D.values[rows] = total

@@ -10,6 +10,7 @@ from attenio.elements import ElementType
 from attenio.masks import Causal, Dense, SharedPrefix, SlidingWindow
 from attenio.planning.sweeping.cases import Cases, Ints
 from attenio.planning.sweeping.grid import SweepGrid
+from attenio.workload import Direction
 
 BAND_MASKS = (Dense, Causal, SlidingWindow)
 
@@ -118,6 +119,9 @@ class Points:
         )[masks]
         sound = (columns["heads"] % columns["kv_heads"] == 0) & (widths <= columns["keys"])
         sound &= not self.grid.values_in_keys and not self.grid.sinks
+        if Direction.named(self.grid.direction) is Direction.TRAINING:  # outputs may stay between passes of one problem
+            least = np.minimum(np.where(widths > 0, widths, columns["queries"]), columns["queries"]) * self.group
+            sound &= (self.runs > 1) | (least * (2 * columns["d"] + columns["value_dim"]) > columns["fast_words"])
         if self.grid.kv_bits != (None,):
             sound &= np.array([bits is None for bits in self.grid.kv_bits])[self.positions["kv_bits"]]
         return np.asarray(bands & sound & (self.intermediate_words >= 1) & (columns["fast_words"] >= 1))

@@ -143,7 +143,7 @@ class _PointPlans:
         self.reason = np.full(len(points), ABSENT, dtype=np.int64)
         self.reasons: dict[str, int] = {}
         self.unsound: dict[tuple[int, ...], str] = {}
-        self.known: dict[tuple[Workload, int, Granularity], Plan | TrainingPlan] = {}
+        self.known: dict[tuple[Workload, int, Granularity, bool], Plan | TrainingPlan] = {}
 
     def plan_in_arrays(self, index: Ints) -> None:
         """Plan points with dense, causal and window masks together."""
@@ -217,10 +217,14 @@ class _PointPlans:
         )
         fast_words = int(self.points.columns["fast_words"][index])
         granularity = Granularity(rows=int(self.points.row_unit[index]), keys=int(self.points.key_unit[index]))
-        question = unit, fast_words, granularity
+        alone = int(self.points.runs[index]) == 1
+        question = unit, fast_words, granularity, alone
         if question not in self.known:
-            plan_for = training_plan_for if self.direction is Direction.TRAINING else best_plan_for
-            self.known[question] = plan_for(unit, fast_words, granularity=granularity)
+            if self.direction is Direction.TRAINING:
+                plan: Plan | TrainingPlan = training_plan_for(unit, fast_words, granularity=granularity, alone=alone)
+            else:
+                plan = best_plan_for(unit, fast_words, granularity=granularity)
+            self.known[question] = plan
         return self.known[question]
 
     def _solve_alone(self, index: int, case: int, numbers: dict[str, Ints]) -> str | None:
