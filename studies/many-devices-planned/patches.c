@@ -7,7 +7,8 @@
  * made less: words of all devices, excess/16 for each word above the limit that a device sends and nobody could pass on
  * for it, and balance/16 for each half pair of blocks by which its work differs from the mean. All arithmetic is in
  * integers, so that a seed gives the same table everywhere.
- * homes: 0 in order, 1 zigzag, 2 in order and moved, 3 zigzag and moved. begin: 0 by heads, 1 own rows, 2 the table "in".
+ * homes: 0 in order, 1 zigzag, 2 in order and moved, 3 zigzag and moved; 4 more if rows can be passed on as keys can.
+ * begin: 0 by heads, 1 own rows, 2 the table "in".
  */
 #include <math.h>
 #include <stdint.h>
@@ -18,10 +19,11 @@
 typedef int64_t word;
 enum { SCALE = 16, STEPS = 2000, LOGS = 4096 };
 
-static int P, H, B, moves_homes;
+static int P, H, B, moves_homes, passes_rows;
 static word row_out, row_back, key_out, key_back, limit_, excess, balance;
-static int *owner, *makers, *row_cells, *key_cells, *users; /* cells of [rank, head, block]; users of [head, block] */
-static word *sent, *only, *work, share, energy; /* only: keys beyond the first copy, which others could pass on */
+static int *owner, *makers, *row_cells, *key_cells; /* cells of [rank, head, block] */
+static int *users, *row_users;                      /* of [head, block] */
+static word *sent, *only, *work, share, energy; /* only: beyond the first copy, which others could pass on */
 static word logs[LOGS];
 static uint64_t state;
 
@@ -54,6 +56,9 @@ static void count(int p, int h, int i, int j, int sign) {
   if (row_changes && from != p) {
     energy -= charge(from);
     sent[from] += sign * row_out;
+    int *used = row_users + h * B + i;
+    int extra = sign > 0 ? (*used)++ > 0 : --(*used) > 0;
+    if (extra && passes_rows) only[from] += sign * row_out;
     energy += charge(from);
   }
   if (key_changes && of != p) {
@@ -131,6 +136,7 @@ static void recount(void) {
   memset(row_cells, 0, sizeof(int) * P * H * B);
   memset(key_cells, 0, sizeof(int) * P * H * B);
   memset(users, 0, sizeof(int) * H * B);
+  memset(row_users, 0, sizeof(int) * H * B);
   for (int p = 0; p < P; p++) sent[p] = only[p] = work[p] = 0;
   energy = 0;
   for (int p = 0; p < P; p++) energy += charge(p);
@@ -149,14 +155,15 @@ static word total(void) {
 static void home(int b, int sign) {
   int of = owner[b];
   for (int h = 0; h < H; h++) {
-    int used = 0;
+    int used = 0, used_rows = 0;
     for (int p = 0; p < P; p++) {
       if (p == of) continue;
-      if (row_cells[(p * H + h) * B + b]) sent[of] += sign * row_out, sent[p] += sign * row_back;
+      if (row_cells[(p * H + h) * B + b]) sent[of] += sign * row_out, sent[p] += sign * row_back, used_rows++;
       if (key_cells[(p * H + h) * B + b]) sent[of] += sign * key_out, sent[p] += sign * key_back, used++;
     }
     if (used > 1) only[of] += sign * (used - 1) * key_out;
-    if (sign > 0) users[h * B + b] = used;
+    if (used_rows > 1 && passes_rows) only[of] += sign * (used_rows - 1) * row_out;
+    if (sign > 0) users[h * B + b] = used, row_users[h * B + b] = used_rows;
   }
 }
 static void swap_homes(int a, int b) {
@@ -274,14 +281,14 @@ int main(int c, char **v) {
   long moves = atol(v[14]) * 1000, each = moves / STEPS;
   state = 88172645463325252ULL ^ 0x9E3779B97F4A7C15ULL * (uint64_t)(atol(v[15]) + 1);
   int homes = atoi(v[16]), per = B / P, half = per / 2 > 0 ? per / 2 : 1;
-  moves_homes = homes >= 2;
+  moves_homes = (homes & 2) > 0, passes_rows = (homes & 4) > 0;
   for (int i = 0; i < 20; i++) draw();
   for (int i = 0; i < LOGS; i++) logs[i] = (word)floor(-log((i + 0.5) / LOGS) * 1024 + 0.5);
   size_t cells = (size_t)H * B * B;
   owner = malloc(sizeof(int) * B), makers = calloc(cells, sizeof(int)), done = malloc(sizeof(change) * cells * 2);
   row_cells = calloc((size_t)P * H * B, sizeof(int)), key_cells = calloc((size_t)P * H * B, sizeof(int));
-  users = calloc((size_t)H * B, sizeof(int)), sent = calloc(P, sizeof(word)), only = calloc(P, sizeof(word));
-  work = calloc(P, sizeof(word));
+  users = calloc((size_t)H * B, sizeof(int)), row_users = calloc((size_t)H * B, sizeof(int));
+  sent = calloc(P, sizeof(word)), only = calloc(P, sizeof(word)), work = calloc(P, sizeof(word));
   for (int b = 0; b < B; b++) {
     int turn = b / half;
     owner[b] = homes % 2 == 0 ? b / per : turn < P ? turn : 2 * P - 1 - turn;
@@ -308,7 +315,7 @@ int main(int c, char **v) {
           undo();
       }
     }
-    
+
     word kept = balance;
     balance = balance1;
     word now = total();

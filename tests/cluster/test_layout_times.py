@@ -48,7 +48,11 @@ def test_they_are_the_messages_that_ranks_send() -> None:
         messages, ranks = messages_of(workload, layout), range(layout.devices)
         assert messages.is_passed_on
         queries, first, second, _ = rounds(planned(workload, layout))
-        for one, between in ((queries, messages.rows), (first, messages.keys_first), (second, messages.keys_second)):
+        for one, between in (
+            (queries, messages.rows_first),
+            (first, messages.keys_first),
+            (second, messages.keys_second),
+        ):
             width = 1 if one is queries else 2
             found = {(s, t): w // width for s, t, w in zip(*(each.tolist() for each in one.flows), strict=True)}
             sizes = {(s, t): sum(len(each) for each in between(s, t)) for s in ranks for t in ranks}

@@ -1,7 +1,7 @@
 """Every message of a layout, stage by stage, as ranks and words: for levels of links and their simulation.
 
-Keys come in two rounds, from their homes and from those that pass some on. Messages of a rank are in turns, to the
-rank after it first, so that not all begin with the same one.
+Rows and keys come in two rounds, from their homes and from those that pass some on. Messages of a rank are in turns,
+to the rank after it first, so that not all begin with the same one.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,12 +18,17 @@ from attenio.workload import Direction, Workload
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Messages that need nothing of each other; ``is_passed_on`` of keys that others than their homes send."""
+    """Messages that need nothing of each other; ``is_passed_on`` of tokens that others than their homes send."""
 
     direction: Direction
     stage: Stage
     is_passed_on: bool
     flows: Flows
+
+    @property
+    def overlaps_compute(self) -> bool:
+        """Whether ranks compute with what they have meanwhile: they wait for all rows, and for keys of homes."""
+        return self.is_passed_on and self.stage is Stage.GATHER_KEYS
 
 
 class TokensBetween(Protocol):
@@ -35,10 +40,16 @@ class TokensBetween(Protocol):
     def keys(self) -> Flows:
         """Keys from their homes to those that compute with them, whoever passes them on."""
 
-    def first(self) -> Flows:
+    def rows_first(self) -> Flows:
+        """Rows that homes send."""
+
+    def rows_second(self) -> Flows:
+        """Rows that are passed on."""
+
+    def keys_first(self) -> Flows:
         """Keys that homes send."""
 
-    def second(self) -> Flows:
+    def keys_second(self) -> Flows:
         """Keys that are passed on."""
 
 
@@ -53,17 +64,17 @@ def rounds_of(
             widths = stage_widths(work, stage)
             row = work.batch * (work.heads // heads) * widths.row
             key = work.batch * (work.kv_heads // heads) * widths.key
-            if stage is Stage.GATHER_KEYS:
-                for is_passed_on, some in ((False, messages.first()), (True, messages.second())):
-                    if len(some.words):
-                        flows = _in_turns(some, key, devices)
-                        yield Round(direction=work.direction, stage=stage, is_passed_on=is_passed_on, flows=flows)
-                continue
-            some, width = (rows, row) if widths.row else (keys, key)
-            if stage is not Stage.GATHER_QUERIES:
-                some = Flows(some.targets, some.sources, some.words)
-            flows = _in_turns(some, width, devices)
-            yield Round(direction=work.direction, stage=stage, is_passed_on=False, flows=flows)
+            if stage is Stage.GATHER_QUERIES:
+                both = messages.rows_first(), messages.rows_second()
+            elif stage is Stage.GATHER_KEYS:
+                both = messages.keys_first(), messages.keys_second()
+            else:
+                home = rows if widths.row else keys
+                both = Flows(home.targets, home.sources, home.words), Flows.none()
+            for is_passed_on, some in zip((False, True), both, strict=True):
+                if len(some.words):
+                    flows = _in_turns(some, row if widths.row else key, devices)
+                    yield Round(direction=work.direction, stage=stage, is_passed_on=is_passed_on, flows=flows)
 
 
 def _in_turns(some: Flows, width: int, ranks: int) -> Flows:

@@ -56,7 +56,8 @@ class Layout(Protocol):
 class Messages(ABC):
     """Which tokens travel between which ranks in one pass: the same on all ranks, and all that they need to know.
 
-    Keys travel in two rounds: from their homes to those that compute with them, and from those that pass some on.
+    Rows and keys travel in two rounds: from their homes to those that compute with them, and from those that pass
+    some on.
     """
 
     tokens: int
@@ -80,8 +81,21 @@ class Messages(ABC):
         return self._held[rank]
 
     def rows(self, source: int, target: int) -> ByHead:
-        """Queries that go from their home to a rank that computes with them; their results come back."""
+        """Queries of a home that another rank computes with; their results come back."""
         return self._owned(source, target, tuple(each.rows for each in self._held[target]))
+
+    def rows_first(self, source: int, target: int) -> ByHead:
+        """Queries that go from their home to a rank in the first round."""
+        return self.rows(source, target)
+
+    def rows_second(self, source: int, target: int) -> ByHead:
+        """Queries that a rank passes on to another one in the second round."""
+        return (NONE,) * self.layout.heads
+
+    @property
+    def rows_are_passed_on(self) -> bool:
+        """Whether queries have a second round."""
+        return False
 
     def keys_home(self, source: int, target: int) -> ByHead:
         """Keys of a home that another rank computes with; their gradients come back."""
@@ -98,7 +112,7 @@ class Messages(ABC):
     @property
     @abstractmethod
     def is_passed_on(self) -> bool:
-        """Whether there is a second round."""
+        """Whether keys have a second round."""
 
     def _owned(self, source: int, target: int, held: ByHead) -> ByHead:
         home = self.homes[source]

@@ -71,7 +71,7 @@ def layout_times(plan: LayoutPlan, cluster: Cluster) -> LayoutTimes | None:
         stages.append(
             StageTime(
                 direction=one.direction, stage=one.stage, words_per_device=int(words.max(initial=0)), seconds=slowest,
-                overlaps_compute=one.is_passed_on,
+                overlaps_compute=one.overlaps_compute,
             )
         )  # fmt: skip
     levels = tuple(
@@ -92,7 +92,7 @@ def simulate_layout(plan: LayoutPlan, cluster: Cluster) -> Simulation:
         raise InvalidInput("links are simulated on a topology; give one, such as dgx-h100:8x8")
     found = [(one, _simulated(plan, one, topology)) for one in rounds(plan)]
     stages = tuple(SimulatedStage(direction=one.direction, stage=one.stage, seconds=each) for one, each in found)
-    in_turn = [(one.direction, each, one.is_passed_on) for one, each in found]
+    in_turn = [(one.direction, each, one.overlaps_compute) for one, each in found]
     return Simulation(stages=stages, seconds=_together(plan, _compute_seconds(plan, cluster), in_turn))
 
 

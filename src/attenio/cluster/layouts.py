@@ -43,5 +43,7 @@ def messages_of(workload: Workload, layout: Strips | Patchwork) -> Messages:
     if isinstance(layout, Strips):
         relays = strips.traffic(workload, layout).relays
         return StripsMessages(strips=layout, tokens=workload.keys, relays=relays)
-    sources = patches.traffic(workload, layout).sources
-    return PatchesMessages(patchwork=layout, tokens=workload.keys, sources=sources)
+    found = patches.traffic(workload, layout)
+    return PatchesMessages(
+        patchwork=layout, tokens=workload.keys, row_sources=found.row_sources, key_sources=found.key_sources
+    )

@@ -36,6 +36,11 @@ class Flows(NamedTuple):
     targets: Counts
     words: Counts
 
+    @classmethod
+    def none(cls) -> "Flows":
+        """No messages."""
+        return cls(*np.zeros((3, 0), dtype=np.int64))
+
 
 class Circles(NamedTuple):
     """The ranks of a stage in circles that talk among themselves, [circle, member]: ranks, devices, words a message."""

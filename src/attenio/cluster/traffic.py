@@ -3,7 +3,7 @@
 Rows and keys go straight to the ranks that compute with them, and results straight home; there is no exchange of heads
 before or after. Forward:
 
-    gather-queries   own queries to the ranks whose rows they are
+    gather-queries   own queries to the ranks whose rows they are; some are passed on by one of these
     gather-keys      own keys and values to the ranks that need them; some are passed on by one of these
     reduce-outputs   partial outputs with their log-sum-exps to the queries' homes
 
@@ -29,11 +29,12 @@ STAGES = {
 class Traffic:
     """Tokens of a head group that every rank sends from home to those that compute with them, and that it gets.
 
-    ``keys_passed`` are keys as they are sent, some of them by others than their homes.
+    ``rows_passed`` and ``keys_passed`` are those as they are sent, some of them by others than their homes.
     """
 
     rows_out: Counts
     rows_in: Counts
+    rows_passed: Counts
     keys_out: Counts
     keys_in: Counts
     keys_passed: Counts
@@ -70,7 +71,7 @@ def stage_words(workload: Workload, heads: int, stage: Stage, traffic: Traffic, 
     key = workload.batch * (workload.kv_heads // heads) * widths.key
     out, came = row * traffic.rows_out + key * traffic.keys_out, row * traffic.rows_in + key * traffic.keys_in
     if stage is Stage.GATHER_QUERIES:
-        return StageWords(stage=stage, sent=out, received=came)
+        return StageWords(stage=stage, sent=row * traffic.rows_passed, received=came)
     if stage is Stage.GATHER_KEYS:
         return StageWords(stage=stage, sent=key * traffic.keys_passed, received=came)
     return StageWords(stage=stage, sent=came, received=out)

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.cluster.executor.in_memory import InMemory, run_ranks
-from attenio.cluster.executor.layout import LayoutPart, backward, forward
+from attenio.cluster.executor.layout import Between, LayoutPart, backward, forward
 from attenio.cluster.executor.transport import Network
-from attenio.cluster.layouts import layout_bytes, messages_of
+from attenio.cluster.layouts import layout_bytes, layout_words, messages_of
 from attenio.cluster.patches import Patchwork
 from attenio.cluster.strips import Owners, Strips
 from attenio.workload import Direction, Workload
@@ -86,18 +86,29 @@ def test_layouts_give_what_one_device_gives_within_twice_its_error_and_send_what
                 assert (sent, received) == (int(each.sent[rank]), int(each.received[rank])), (rank, each.stage)
 
 
+def sizes(layout: Strips | Patchwork, *between: Between) -> list[int]:
+    """Tokens of all messages of a kind."""
+    ranks = range(layout.devices)
+    return [sum(len(each) for one in ranks for other in ranks for each in sent(one, other)) for sent in between]
+
+
 def test_keys_that_several_ranks_need_are_passed_on_where_their_owner_has_most_to_send() -> None:
     makers = tuple(max(1, row) if row != key else row for row in range(4) for key in range(row + 1))
     for layout in (Patchwork(owners=(0, 1, 2, 3), makers=(makers,)), Strips(heads=2, counts=(3, 2, 2))):
         messages = messages_of(Workload(n=200, d=8, heads=2, mask="causal"), layout)
         assert messages.is_passed_on
-        first, second, everyone = (
-            sum(
-                len(each)
-                for one in range(layout.devices)
-                for other in range(layout.devices)
-                for each in sent(one, other)
-            )
-            for sent in (messages.keys_first, messages.keys_second, messages.keys_home)
-        )
+        first, second, everyone = sizes(layout, messages.keys_first, messages.keys_second, messages.keys_home)
         assert second > 0 and first + second == everyone
+
+
+def test_rows_that_several_ranks_need_are_passed_on_where_keys_do_not_do() -> None:
+    # every rank has its own keys with all rows after them, so that the owner of the last rows sends most
+    columns = Patchwork(owners=tuple(range(6)), makers=(tuple(key for row in range(6) for key in range(row + 1)),))
+    workload = Workload(n=240, d=8, mask="causal", direction="backward")
+    messages = messages_of(workload, columns)
+    assert messages.rows_are_passed_on and not messages.is_passed_on
+    first, second, everyone = sizes(columns, messages.rows_first, messages.rows_second, messages.rows)
+    assert second > 0 and first + second == everyone
+    sent = sum(each.sent for each in layout_words(workload, columns))
+    # alone the owner of the last rows would send twice the 5 blocks that come back from the first keys
+    assert sent.max() <= 1.15 * sent.mean()

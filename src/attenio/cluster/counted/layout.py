@@ -74,12 +74,14 @@ class _Run(RunOfOwners):
                     into[:, :, at(held, both)] = here[:, :, at(own, both)]
         for target in everyone:
             for source in everyone:
-                first, rows = messages.keys_first(source, target), messages.rows(source, target)
+                keys, rows = messages.keys_first(source, target), messages.rows_first(source, target)
                 for name in (*names, "KV"):
-                    self.copy(name, (source, target), first if name == "KV" else rows, messages, second=False)
+                    self.copy(name, (source, target), keys if name == "KV" else rows, messages, second=False)
         for target in everyone:
             for source in everyone:
-                self.copy("KV", (source, target), messages.keys_second(source, target), messages, second=True)
+                keys, rows = messages.keys_second(source, target), messages.rows_second(source, target)
+                for name in (*names, "KV"):
+                    self.copy(name, (source, target), keys if name == "KV" else rows, messages, second=True)
 
     def copy(self, name: str, ends: tuple[int, int], sent: ByHead, messages: Messages, *, second: bool) -> None:
         """Send some tokens of every head from one rank into another's part."""
@@ -90,7 +92,8 @@ class _Run(RunOfOwners):
             mine = messages.held(target)[head]
             held = mine.keys if name == "KV" else mine.rows
             if second:
-                theirs, array = messages.held(source)[head].keys, self.ranks[source].arrays[f"part {name} {head}"]
+                has, array = messages.held(source)[head], self.ranks[source].arrays[f"part {name} {head}"]
+                theirs = has.keys if name == "KV" else has.rows
             else:
                 theirs = messages.homes[source]
                 array = self.ranks[source].arrays[name][:, self.heads_of(name, head)]

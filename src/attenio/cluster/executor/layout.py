@@ -1,7 +1,7 @@
 """A rank's passes where causal work has a layout, strips or a patchwork: all goes straight to where it is needed.
 
     send own queries and keys to those that compute with them, and receive those of one's own part
-    pass on the keys of others that are one's to pass on
+    pass on the rows of others that are one's to pass on, then the keys
     forward:   O, lse of the part, with those keys last;  send them home;  add up what comes home
     backward:  dQ, dK, dV of the part;  send them home;  add up what comes home
 
@@ -137,7 +137,7 @@ def _arrivals(came: list[Tensor], tokens: tuple[Tokens, ...], names: int) -> Ite
 
 
 class _Gathered:
-    """Rows and keys of a rank's part, by name and by head; some keys come in a second round."""
+    """Rows and keys of a rank's part, by name and by head; some come in a second round, keys while others are used."""
 
     def __init__(self, part: LayoutPart, direction: Direction, rows: Sequence[Tensor], keys: Sequence[Tensor]) -> None:
         self.part, self.messages = part, part.messages(direction)
@@ -147,11 +147,15 @@ class _Gathered:
         whole_rows, whole_keys = ([part.by_head(each) for each in some] for some in (rows, keys))
         own = [self.own] * part.layout.heads
         self.leg = KEYS if forward else KEYS_AGAIN
-        of_rows = part.exchange(QUERIES if forward else ROWS, whole_rows, own, self.messages.rows)
+        rows_leg = QUERIES if forward else ROWS
+        of_rows = part.exchange(rows_leg, whole_rows, own, self.messages.rows_first)
         of_keys = part.exchange(self.leg, whole_keys, own, self.messages.keys_first)
         self.rows, self.keys = self._room(whole_rows, self.held_rows), self._room(whole_keys, self.held_keys)
-        self._put(of_rows, self.rows, self.held_rows, self.messages.rows)
+        self._put(of_rows, self.rows, self.held_rows, self.messages.rows_first)
         self._put(of_keys, self.keys, self.held_keys, self.messages.keys_first)
+        if self.messages.rows_are_passed_on:
+            passed = part.exchange(rows_leg, self.rows, self.held_rows, self.messages.rows_second)
+            self._put(passed, self.rows, self.held_rows, self.messages.rows_second)
         second = [self.messages.keys_second(other, part.rank) for other in part.others]
         self.late = [Tokens.union(some) for some in zip(*second, strict=True)] or [Tokens(())] * part.layout.heads
 

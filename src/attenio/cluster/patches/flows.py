@@ -21,7 +21,8 @@ class _Messages:
     def __init__(self, workload: Workload, patchwork: Patchwork) -> None:
         self.sizes, self.has = patchwork.sizes(workload.keys), holdings(patchwork)
         self.owners = np.array(patchwork.owners, dtype=np.int64)
-        self.sources = traffic(workload, patchwork).sources
+        found = traffic(workload, patchwork)
+        self.row_sources, self.key_sources = found.row_sources, found.key_sources
 
     def rows(self) -> Flows:
         return self._from_owners(self.has.rows.sum(axis=1).T)
@@ -29,12 +30,24 @@ class _Messages:
     def keys(self) -> Flows:
         return self._from_owners(self.has.keys.sum(axis=1).T)
 
-    def first(self) -> Flows:
-        return self._from_owners((self.sources == self.owners[None, :, None]).sum(axis=0))
+    def rows_first(self) -> Flows:
+        return self._first(self.row_sources)
 
-    def second(self) -> Flows:
-        passed = np.argwhere((self.sources >= 0) & (self.sources != self.owners[None, :, None]))
-        return self._summed(self.sources[tuple(passed.T)], passed[:, 2], self.sizes[passed[:, 1]])
+    def rows_second(self) -> Flows:
+        return self._second(self.row_sources)
+
+    def keys_first(self) -> Flows:
+        return self._first(self.key_sources)
+
+    def keys_second(self) -> Flows:
+        return self._second(self.key_sources)
+
+    def _first(self, sources: Counts) -> Flows:
+        return self._from_owners((sources == self.owners[None, :, None]).sum(axis=0))
+
+    def _second(self, sources: Counts) -> Flows:
+        passed = np.argwhere((sources >= 0) & (sources != self.owners[None, :, None]))
+        return self._summed(sources[tuple(passed.T)], passed[:, 2], self.sizes[passed[:, 1]])
 
     def _from_owners(self, copies: Counts) -> Flows:
         """From how often a rank has the tokens of a block [block, rank]."""

@@ -1,23 +1,28 @@
-"""Who sends keys that several ranks need: their owner, or one of these that passes them on, so that loads are even.
+"""Who sends what several ranks need: its owner, or one of these that passes it on, so that loads are even.
 
-No word is sent twice for that.
+No word is sent twice for that. Keys are passed on, and rows if ranks send more than the mean even so: those that pass
+keys on can compute meanwhile, but not without rows.
 
-A rank that passes keys on has them from their owner, so that there are two rounds: owners send as many copies, at
+A rank that passes tokens on has them from their owner, so that there are two rounds: owners send as many copies, at
 least, as there are ranks that pass some on.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from attenio.cluster.layout import Counts
 from attenio.cluster.patches.layout import Choices
 
+_EVEN = 1.005  # what the busiest rank may send over the mean without rows being passed on
+
 
 @dataclass(kw_only=True, eq=False)
 class _Copies:
-    """Keys of a block that some ranks need: how many copies their owner sends, and how many ranks that pass them on."""
+    """Tokens of a block that some ranks need: how many copies their owner sends, and who passes how many on."""
 
     owner: int
     users: list[int]
@@ -60,26 +65,42 @@ class _Copies:
         return dict.fromkeys(self.passed, self.owner) | dict(zip(others, senders, strict=True))
 
 
-def sources_of_keys(users: Choices, owners: Counts, sent: Counts, words: Counts) -> Counts:
-    """From whom users [head, block, rank] have their keys, -1 where they need none; ``sent`` if owners send all."""
-    sources = np.where(users, owners[None, :, None], -1)
-    places = np.argwhere(users.sum(axis=2) > 1).tolist()
-    shared = [
-        _Copies(owner=int(owners[block]), users=np.flatnonzero(users[head, block]).tolist(), words=int(words[block]))
-        for head, block in places
-    ]
-    _even_out(shared, [int(each) for each in sent])
-    for (head, block), copies in zip(places, shared, strict=True):
+class Needs(NamedTuple):
+    """Which ranks need the rows or the keys of which blocks [head, block, rank], and the words of each block."""
+
+    users: Choices
+    words: Counts
+
+
+def sources(owners: Counts, sent: Counts, rows: Needs, keys: Needs) -> tuple[Counts, Counts]:
+    """From whom ranks have rows and keys [head, block, rank], -1 where they need none; ``sent`` if owners send all."""
+    found = [np.where(each.users, owners[None, :, None], -1) for each in (rows, keys)]
+    load = [int(each) for each in sent]
+    of_keys = list(_shared(1, keys, owners))
+    _even_out([copies for _, copies in of_keys], load)
+    passed = of_keys
+    if max(load) * len(load) > _EVEN * sum(load):
+        passed = [*of_keys, *_shared(0, rows, owners)]
+        _even_out([copies for _, copies in passed], load)
+    for (kind, head, block), copies in passed:
         for user, source in copies.sources().items():
-            sources[head, block, user] = source
-    return sources
+            found[kind][head, block, user] = source
+    return found[0], found[1]
+
+
+def _shared(kind: int, needs: Needs, owners: Counts) -> Iterator[tuple[tuple[int, int, int], _Copies]]:
+    """Blocks that several ranks need: of which kind and head, and their copies, which owners send at first."""
+    for head, block in np.argwhere(needs.users.sum(axis=2) > 1).tolist():
+        users = np.flatnonzero(needs.users[head, block]).tolist()
+        yield (kind, head, block), _Copies(owner=int(owners[block]), users=users, words=int(needs.words[block]))
 
 
 def _even_out(shared: list[_Copies], load: list[int]) -> None:
     """Move copies from the rank that sends most to others, over some in between, until that is not possible."""
     sends: list[dict[int, _Copies]] = [{} for _ in load]
     for index, copies in enumerate(shared):
-        sends[copies.owner][index] = copies
+        for rank in (copies.owner, *copies.passed):
+            sends[rank][index] = copies
     while True:
         first = max(range(len(load)), key=lambda rank: (load[rank], rank))
         path = _path(first, sends, load)

@@ -1,7 +1,7 @@
 """The words that every rank of a patchwork sends and receives, stage by stage: exact.
 
-Of keys that several ranks need, some are passed on by one of these (``sources``), so that no rank sends far more than
-the mean; no word is sent twice for that.
+Of keys that several ranks need, some are passed on by one of these (``sources``), and rows where that does not do, so
+that no rank sends far more than the mean; no word is sent twice for that.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from attenio.cluster import traffic as tokens_of_ranks
 from attenio.cluster.bytes import stage_widths_bytes
 from attenio.cluster.layout import Counts
 from attenio.cluster.patches.layout import Patchwork, holdings
-from attenio.cluster.patches.sources import sources_of_keys
+from attenio.cluster.patches.sources import Needs, sources
 from attenio.cluster.traffic import STAGES, applies, words_of_stages
 from attenio.cluster.words import Stage, StageWords, stage_widths
 from attenio.errors import InvalidInput
@@ -22,12 +22,13 @@ from attenio.workload import Workload
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Traffic(tokens_of_ranks.Traffic):
-    """Tokens that ranks send and get, and from which rank a rank has the keys of a block.
+    """Tokens that ranks send and get, and from which rank a rank has the rows and the keys of a block.
 
-    ``sources`` is [head, block, rank], -1 where a rank owns the block or does without it.
+    Sources are [head, block, rank], -1 where a rank owns the block or does without it.
     """
 
-    sources: Counts
+    row_sources: Counts
+    key_sources: Counts
 
 
 def check_workload(workload: Workload, patchwork: Patchwork) -> None:
@@ -73,10 +74,22 @@ def traffic(workload: Workload, patchwork: Patchwork) -> Traffic:
     sent = key[Stage.GATHER_KEYS] * keys_out + row[Stage.GATHER_QUERIES] * rows_out
     for stage in STAGES[workload.direction][2:]:
         sent = sent + row[stage] * rows_in + key[stage] * keys_in
-    sources = sources_of_keys(keys.transpose(1, 2, 0), owners, sent, key[Stage.GATHER_KEYS] * sizes)
-    passed = np.zeros(ranks, dtype=np.int64)
-    _, block, _ = np.nonzero(sources >= 0)
-    np.add.at(passed, sources[sources >= 0], sizes[block])
-    return Traffic(
-        rows_out=rows_out, rows_in=rows_in, keys_in=keys_in, keys_out=keys_out, keys_passed=passed, sources=sources
+    row_sources, key_sources = sources(
+        owners,
+        sent,
+        Needs(rows.transpose(1, 2, 0), row[Stage.GATHER_QUERIES] * sizes),
+        Needs(keys.transpose(1, 2, 0), key[Stage.GATHER_KEYS] * sizes),
     )
+    rows_passed, keys_passed = (_sent(each, sizes, ranks) for each in (row_sources, key_sources))
+    return Traffic(
+        rows_out=rows_out, rows_in=rows_in, rows_passed=rows_passed, keys_in=keys_in, keys_out=keys_out,
+        keys_passed=keys_passed, row_sources=row_sources, key_sources=key_sources,
+    )  # fmt: skip
+
+
+def _sent(sources: Counts, sizes: Counts, ranks: int) -> Counts:
+    """Tokens that every rank sends."""
+    found = np.zeros(ranks, dtype=np.int64)
+    _, block, _ = np.nonzero(sources >= 0)
+    np.add.at(found, sources[sources >= 0], sizes[block])
+    return found

@@ -44,7 +44,15 @@ class _Messages:
         """Keys from their homes to those that compute with them, whoever passes them on."""
         return self._to_groups(_Owned(self.homes).by_place([each.keys for each in self.products]))
 
-    def first(self) -> Flows:
+    def rows_first(self) -> Flows:
+        """Rows that homes send: all."""
+        return self.rows()
+
+    def rows_second(self) -> Flows:
+        """Rows that are passed on: none."""
+        return Flows.none()
+
+    def keys_first(self) -> Flows:
         """Keys that homes send: straight to all, or to the place that passes them on."""
         away: dict[int, list[Span]] = {}
         for each in self.relays:
@@ -56,7 +64,7 @@ class _Messages:
         )
         return summed(Flows(*(np.concatenate(both) for both in zip(straight, given, strict=True))), self.ranks)
 
-    def second(self) -> Flows:
+    def keys_second(self) -> Flows:
         """Keys that are passed on, within a head group."""
         found = _Owned([Tokens((each.span,)) for each in self.relays]).by_place([one.keys for one in self.products])
         home, place = (

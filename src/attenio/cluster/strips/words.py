@@ -1,6 +1,6 @@
 """The words that every rank of a layout in strips sends and receives, stage by stage: exact."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -79,8 +79,8 @@ def direct_traffic(tokens: int, strips: Strips) -> Traffic:
     )
     rows_out, keys_out = (h * _held(homes, copies) for copies in (rows, keys))
     return Traffic(
-        rows_out=rows_out - own_rows, rows_in=rows_in - own_rows, keys_out=keys_out - own_keys,
-        keys_in=keys_in - own_keys, keys_passed=keys_out - own_keys, relays=(),
+        rows_out=rows_out - own_rows, rows_in=rows_in - own_rows, rows_passed=rows_out - own_rows,
+        keys_out=keys_out - own_keys, keys_in=keys_in - own_keys, keys_passed=keys_out - own_keys, relays=(),
     )  # fmt: skip
 
 
@@ -109,7 +109,4 @@ def _relayed(workload: Workload, strips: Strips, direct: Traffic, copies: Copies
         passed[each.home] -= h * (times - count) - mine
         passed[each.place * h : (each.place + 1) * h] += times - count
         passed[each.place * h + each.home % h] -= mine
-    return Traffic(
-        rows_out=direct.rows_out, rows_in=direct.rows_in, keys_out=direct.keys_out, keys_in=direct.keys_in,
-        keys_passed=passed, relays=found,
-    )  # fmt: skip
+    return replace(direct, keys_passed=passed, relays=found)
