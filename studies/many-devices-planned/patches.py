@@ -33,14 +33,15 @@ N, D = 2**20, 128
 WITHOUT_RECIPE = 11
 # Words of a row and of a key on their way and back, in units of d.
 WORDS = {"f": (1, 1, 2, 0), "b": (2, 1, 2, 2)}
-BEGINNINGS = {"heads": 0, "rows": 1, "strips": 2, "before": 2}
+BEGINNINGS = {"heads": 0, "rows": 1, "strips": 2, "columns": 2, "before": 2}
 
 
 @dataclass(frozen=True)
 class Stage:
     """One annealing: blocks, limit of what a device sends, excess, balance, heat at first, moves and seed.
 
-    It begins with pairs by heads, with own rows, with planned strips, or with the table of the stage before.
+    It begins with pairs by heads, with own rows, with planned strips, with the mirror image of these (strips of keys
+    with all rows after them), or with the table of the stage before.
     """
 
     blocks: int
@@ -52,6 +53,7 @@ class Stage:
     seed: int
     begin: str
     direction: str = ""  # whose words are counted, where that is not the recipe's pass
+    passes_rows: bool = False  # whether the limit knows that rows can be passed on
 
 
 @dataclass(frozen=True)
@@ -115,13 +117,14 @@ def annealed(recipe: Recipe) -> Patchwork:
         for stage in recipe.stages:
             direction = stage.direction or recipe.direction
             row_out, row_back, *keys = WORDS[direction]
-            if stage.begin == "strips":
-                strips = table_of_strips(replace(recipe, direction=direction), stage.blocks)
-                start.write_text(text_of(strips), encoding="ascii")
+            if stage.begin in ("strips", "columns"):
+                planned = replace(recipe, direction="f" if stage.begin == "columns" else direction)
+                strips = table_of_strips(planned, stage.blocks)
+                start.write_text(text_of(mirrored(strips) if stage.begin == "columns" else strips), encoding="ascii")
             numbers = (
                 recipe.devices, recipe.kv_heads, stage.blocks, group * row_out, group * row_back, *keys, stage.limit,
-                stage.excess, *stage.balance, stage.heat, 2, stage.thousand_moves, stage.seed, 2,
-                BEGINNINGS[stage.begin],
+                stage.excess, *stage.balance, stage.heat, 2, stage.thousand_moves, stage.seed,
+                6 if stage.passes_rows else 2, BEGINNINGS[stage.begin],
             )  # fmt: skip
             subprocess.run([program, *map(str, numbers), found, start], check=True)
             start.write_bytes(found.read_bytes())
@@ -158,6 +161,13 @@ def table_of_strips(recipe: Recipe, blocks: int) -> Patchwork:
     places = np.argmax(rows[:, i] * keys[:, j], axis=0) * strips.heads
     groups = (head * strips.heads // recipe.kv_heads for head in range(recipe.kv_heads))
     return Patchwork(owners=tuple(owners.tolist()), makers=tuple(tuple((places + group).tolist()) for group in groups))
+
+
+def mirrored(table: Patchwork) -> Patchwork:
+    """The same with first and last tokens, rows and keys exchanged."""
+    last, (i, j) = table.blocks - 1, np.tril_indices(table.blocks)
+    makers = tuple(tuple(each[last - j, last - i].tolist()) for each in holdings(table).makers)
+    return Patchwork(owners=table.owners[::-1], makers=makers)
 
 
 def in_blocks(tokens: Tokens, blocks: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
