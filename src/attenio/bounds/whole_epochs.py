@@ -10,7 +10,7 @@ from attenio.workload import Workload
 # Budgets are roots in floating point: this much less is on the safe side.
 _SAFETY = 1.0 - 1e-12
 # Epochs of 2M words are the best where the work of one grows with their square, of 3M words where with the power 3/2.
-_SHARES = (2.0, 2.5, 3.0)
+SHARES = (2.0, 2.5, 3.0)
 
 Budget = Callable[[Floats], Floats]  # the words that an epoch needs for so much work
 
@@ -43,7 +43,7 @@ def best_whole_epochs(counts: Iterable[Floats], work: Floats, budget: Budget, fa
 def whole_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats; nothing for several fast memories."""
     work = scores * value_dim
-    counts = (work / output_products_per_epoch(share * fast_words, d, value_dim) for share in _SHARES)
+    counts = (work / output_products_per_epoch(share * fast_words, d, value_dim) for share in SHARES)
     best = best_whole_epochs(counts, work, lambda part: budget_for(part, d, value_dim), fast_words)
     return where(units > 1.0, 0.0, best)
 

@@ -171,12 +171,8 @@ def test_the_gap_to_two_passes_is_a_sixth_for_large_fast_memory() -> None:
 @given(shapes(), st.integers(1, 4))
 def test_a_step_in_order_pays_for_both_passes_less_what_fast_memory_keeps(shape: Shape, units: int) -> None:
     every = {b.theorem: b.words for b in bounds_for(workload_of(shape, "training"), shape.fast, units=units)}
-    passes = [
-        {b.theorem: b.words for b in bounds_for(workload_of(shape, way), shape.fast, units=units)}
-        for way in ("forward", "backward")
-    ]
+    backward = {b.theorem: b.words for b in bounds_for(workload_of(shape, "backward"), shape.fast, units=units)}
     names = ("compulsory", "gradient-rows", "gradient-epochs", "fused-gradient-epochs", "whole-gradient-epochs")
-    second = max(passes[1].get(name, 0) for name in names) - units * shape.fast
-    ordinary = ("compulsory", "score-epochs", "output-epochs", "whole-epochs", "fused-epochs", "fast-products")
-    first = max(passes[0].get(name, 0) for name in ordinary)
+    second = max(backward.get(name, 0) for name in names) - units * shape.fast
+    first = largest_ordinary(bounds_for(workload_of(shape, "forward"), shape.fast, units=units)).words
     assert every["step-in-order"] == first + max(second, 0)

@@ -1,7 +1,7 @@
 """Gradient rows: rows of Q, dO, dQ and of K, V, dK, dV compete for a large fast memory."""
 
-from attenio.bounds.epochs import best_over_epochs
-from attenio.bounds.floats import Floats, larger, root, smaller
+from attenio.bounds.epochs import best_over_epochs, products_per_epoch
+from attenio.bounds.floats import Floats, cube_root, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
 from attenio.workload import Direction, Workload
 
@@ -17,20 +17,36 @@ def weights(d: Floats, value_dim: Floats, *, step: bool = False) -> Weights:
     return together / (2.0 * d), with_p, pair
 
 
+def _heaviest(weigh: Weights) -> Floats:
+    return larger(weigh[0], weigh[1])
+
+
 def weighed_products_per_epoch(budget: Floats, weigh: Weights) -> Floats:
-    """The most weighed products in an epoch with this many words, held pairs included."""
-    heaviest, pair = larger(weigh[0], weigh[1]), weigh[2]
-    least = pair + heaviest * heaviest / 4.0
-    words = larger(budget, least)  # shorter epochs do no more for each word than this one
-    side = heaviest * words / (root(pair * pair + heaviest * heaviest * words) + pair)
-    rest = words - side * side
-    most = larger(words * words / 4.0, rest * rest / 4.0 + pair * side * side)
-    return most * (budget / words)
+    """The most weighed products in an epoch with this many words: of pairs made afresh, or of pairs that flow in."""
+    heavy, pair = _heaviest(weigh), weigh[2]
+    side = heavy * budget / (root(pair * pair + heavy * heavy * budget) + pair)
+    held = where(heavy * heavy * budget <= 3.0 * pair * pair, heavy * products_per_epoch(budget), pair * side * side)
+    return larger(budget * budget / 4.0, held)
+
+
+def budget_for(work: Floats, weigh: Weights) -> Floats:
+    """The words that an epoch needs for so much work: the inverse of ``weighed_products_per_epoch``."""
+    heavy, pair = _heaviest(weigh), weigh[2]
+    side, pairs = cube_root(work / heavy), work / pair
+    many = pairs + 2.0 * pair / heavy * root(pairs)
+    held = where(heavy * heavy * work <= pair * pair * pair, 3.0 * side * side, many)
+    return smaller(2.0 * root(work), held)
+
+
+def _turning_budget(weigh: Weights) -> Floats:
+    """The words of an epoch from which on it does most with pairs made afresh."""
+    return (16.0 / 27.0) * _heaviest(weigh) * _heaviest(weigh)
 
 
 def _words(scores: Floats, weigh: Weights, fast_words: Floats, units: Floats) -> Floats:
+    turning = larger(fast_words, rounded_down(_turning_budget(weigh)) - fast_words)
     return best_over_epochs(
-        (fast_words, 2.0 * fast_words),
+        (fast_words, 2.0 * fast_words, smaller(turning, 2.0 * fast_words)),
         lambda length: length * (scores * weigh[2] / weighed_products_per_epoch(fast_words + length, weigh)),
         fast_words,
         units,
@@ -48,11 +64,11 @@ def gradient_row_words(
 
 
 def gradient_rows(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
-    """The floor under every backward pass, two-pass and recomputing ones included, for large fast memory.
+    """The floor under every backward pass, two-pass and recomputing ones included.
 
-    Theorem: words >= Z G/M once an epoch of 2M words does most with pairs made afresh. For dv <= d that is so from
-    M = 5G/4 on and G = 2 (2d+dv)(d+dv), hence 12 Z d²/M for equal widths; G = 4 (d+dv)², 16 Z d²/M, for a training
-    step. Below, the best epoch.
+    Theorem: words >= T Z G/W(M + T) - (T - M) for whole T >= M, W(A) = max(A²/4, w (A/3)^(3/2)) and w the weight of a
+    product. That is Z G/M from M = 8w²/27 on, for equal widths 12 Z d²/M from M = 4.75 d² on; G = 4 (d+dv)²,
+    16 Z d²/M, for a training step. Below, 6 Z d/sqrt(M) - M, and 8 Z d/sqrt(M) - M for a step.
     Assumes: dQ, dK and dV are sums of their products in any order; scores and dP as sums of products of their own.
     Regime: within 7/6 of the two-pass schedule for large fast memory and equal widths.
     Proof: docs/theory/backward_gradient_rows.md
@@ -64,7 +80,7 @@ def gradient_rows(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     step = workload.direction is Direction.TRAINING
     words = gradient_row_words(float(workload.scores), d, value_dim, float(fast_words), float(units), step=step)
     weigh = weights(d, value_dim, step=step)
-    fresh = weighed_products_per_epoch(2.0 * fast_words, weigh) <= float(fast_words) ** 2
+    least = _turning_budget(weigh) / 2.0
     return LowerBound(
         theorem="gradient-rows",
         words=int(words),
@@ -72,8 +88,8 @@ def gradient_rows(workload: Workload, fast_words: int, *, units: int = 1) -> Low
         covers=OWN_SUMS,
         regime=(
             f"large fast memory: Z G/M, G = {weigh[2]:.6g}"
-            if fresh
-            else f"below about 5G/4 = {1.25 * weigh[2]:.6g} words: the best epoch"
+            if fast_words >= least
+            else f"below {least:.6g} words: the best epoch"
         ),
         citation="derived here, docs/theory/backward_gradient_rows.md",
         assumptions=(

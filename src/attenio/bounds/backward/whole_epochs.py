@@ -1,23 +1,18 @@
 """Whole epochs of the gradient: a fast memory more than gradient rows or gradient epochs, as epochs are whole."""
 
 from attenio.bounds.backward.gradient_epochs import gradient_products_per_epoch, reuse_of_fresh_pairs
-from attenio.bounds.backward.gradient_rows import Weights, weighed_products_per_epoch, weights
+from attenio.bounds.backward.gradient_rows import Weights, budget_for, weighed_products_per_epoch, weights
 from attenio.bounds.floats import Floats, larger, root, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
-from attenio.bounds.whole_epochs import best_whole_epochs
+from attenio.bounds.whole_epochs import SHARES, best_whole_epochs
 from attenio.workload import Direction, Workload
 
 
 def _from_rows(scores: Floats, weigh: Weights, fast_words: Floats) -> Floats:
-    """Where an epoch of A words does no more than A²/4 of the weighed work."""
-
-    def budget(work: Floats) -> Floats:
-        words = 2.0 * root(work)
-        return where(weighed_products_per_epoch(words, weigh) <= words * words / 4.0, words, 0.0)
-
-    all_work = scores * weigh[2]
-    counts = (all_work / (fast_words * fast_words),)
-    return best_whole_epochs(counts, all_work, budget, fast_words)
+    """With the work of gradient-rows."""
+    work = scores * weigh[2]
+    counts = (work / weighed_products_per_epoch(share * fast_words, weigh) for share in SHARES)
+    return best_whole_epochs(counts, work, lambda part: budget_for(part, weigh), fast_words)
 
 
 def _from_products(products: Floats, tau: Floats, fast_words: Floats) -> Floats:
@@ -49,8 +44,8 @@ def whole_gradient_epochs(workload: Workload, fast_words: int) -> LowerBound:
     """The floor under every backward pass, or step, on one fast memory, with a second term.
 
     Theorem: words >= M + k T for all whole k and T with k W(M + T) less than all work, W and the work being those of
-    gradient-rows, or of gradient-epochs. For equal widths about 12 Z d²/M + M from M = 15 d² on, 16 Z d²/M + M for a
-    step from M = 20 d² on.
+    gradient-rows, or of gradient-epochs. For equal widths about 12 Z d²/M + M from M = 5 d² on, 16 Z d²/M + M for a
+    step.
     Assumes: as gradient-rows; one fast memory, which is empty at the beginning.
     Regime: adds to gradient-rows and gradient-epochs where fast memory is within a factor of ten of the inputs.
     Proof: docs/theory/whole_epochs.md
