@@ -1,11 +1,15 @@
 """Five products: no epoch does more than the lemma says, whatever shares of its pairs are made afresh."""
 
+from functools import lru_cache
+from itertools import product
+
 import numpy as np
 import pytest
 
 from attenio.bounds import bounds_for, largest_ordinary
 from attenio.bounds.backward.five_products import five_products
 from attenio.bounds.recomputed_scores import counted_products
+from attenio.bounds.whole_products import _FIVE_LENGTHS, _FIVE_PRODUCTS
 from attenio.planning import training_plan_for
 from attenio.workload import Workload
 
@@ -56,3 +60,34 @@ def test_a_backward_pass_that_finds_its_probabilities_is_not_covered() -> None:
     step = training_plan_for(workload, fast_words, saved="probabilities")
     assert five_products(step.backward.workload, fast_words).words > step.backward.moved_words
     assert largest_ordinary(bounds_for(workload, fast_words)).words <= step.moved_words
+
+
+@lru_cache(maxsize=1)
+def _most_of_five(words: int) -> list[int]:
+    """For every budget, the most products of the five kinds: by trying all columns and all numbers of pairs."""
+    most = [0] * (words + 1)
+    for early, late in product(range(words), repeat=2):
+        left = words - early - late
+        if left < 2:
+            continue
+        column = [0] * (left + 1)
+        for a, k in product(range(left + 1), repeat=2):
+            for b, c in product(range(min(left - a - k, late) + 1), repeat=2):
+                used = a + k + b + c
+                if used <= left:
+                    rows = min(early, a * k) + min(late, k * b) + min(late, a * c)
+                    column[used] = max(column[used], rows, min(late, a * b) + min(early, a * c) if k == 0 else 0)
+        done = [0] * (left + 1)
+        for spent in range(1, left + 1):
+            done[spent] = max(done[spent - width] + column[width] for width in range(1, spent + 1))
+            most[early + late + spent] = max(most[early + late + spent], done[spent])
+    return [max(most[: budget + 1]) for budget in range(words + 1)]
+
+
+@pytest.mark.parametrize("fast_words", [3, 4, 5, 6])
+def test_whole_epochs_of_five_products_are_the_best_ones(fast_words: int) -> None:
+    most = _most_of_five(19)
+    rates = {length: length / most[fast_words + length] for length in range(fast_words, 2 * fast_words + 2)}
+    length = int(_FIVE_LENGTHS[fast_words])
+    assert most[fast_words + length] == _FIVE_PRODUCTS[fast_words]
+    assert rates[length] == max(rates.values())

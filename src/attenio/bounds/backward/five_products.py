@@ -3,9 +3,10 @@
 from math import sqrt
 
 from attenio.bounds.epochs import product_epochs
-from attenio.bounds.floats import Floats
+from attenio.bounds.floats import Floats, larger, smaller
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.bounds.recomputed_scores import counted_products
+from attenio.bounds.whole_products import whole_product_words
 from attenio.workload import Workload
 
 # An entry of Q serves scores and dK, one of K scores and dQ: an epoch does this much more with them than with others.
@@ -16,13 +17,16 @@ def five_product_words(scores: Floats, d: Floats, value_dim: Floats, fast_words:
     """The bound in whole words, for floats or arrays of floats."""
     values = _SHARED * value_dim
     counted = counted_products(d, values) + counted_products(values, 2.0 * d)
-    return product_epochs(scores * counted / _SHARED, fast_words, units, free=2.0 * scores, fraction=1.0)
+    best = product_epochs(scores * counted / _SHARED, fast_words, units, free=2.0 * scores, fraction=1.0)
+    products, narrow = 3.0 * d + 2.0 * value_dim, smaller(d, value_dim)
+    return larger(best, whole_product_words(scores, products, narrow, fast_words, units, five=True))
 
 
 def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
     """The products of scores and of dP count beside those of the three gradients, at any size of fast memory.
 
-    Theorem: words >= 2 Z G/sqrt(M + 1) - 2 Z - M - 2 with G = 4.49 d for equal widths.
+    Theorem: words >= 2 Z G/sqrt(M + 1) - 2 Z - M - 2 with G = 4.49 d for equal widths; up to 16 words G counts all five
+    products, in whole numbers.
     Assumes: as fused-gradient-epochs; no probability is given, scores are made in the run.
     Regime: fast memory up to about 3d².
     Proof: docs/theory/backward_five_products.md
