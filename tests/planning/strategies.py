@@ -92,6 +92,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "gradient_rows": rows,
         "gradient_keys": keys,
         "value_keys": keys,
+        "value_rows": rows,
         "value_columns": columns,
         "key_keys": keys,
         "key_columns": range(1, problems.d + 1),
@@ -112,6 +113,9 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
             choices[names[0]] = tuple(dict.fromkeys(-(-needed // reads) for reads in range(1, needed + 1)))
         elif dataflow is Dataflow.KEPT_KEYS:
             groups = (1,) if problems.values_in_keys else column_groups(problems.d, problems.value_dim)
+            choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)
+        elif "value_rows" in names:
+            groups = [count for count in column_groups(problems.d, problems.value_dim) if count > 1]
             choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)
         for chosen in product(*(choices[name] for name in names)):
             yield Tiles(tuple(zip(names, chosen, strict=True)))

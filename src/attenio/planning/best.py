@@ -245,9 +245,9 @@ def _smallest(workload: Workload, dataflow: Dataflow, granularity: Granularity) 
     """The least fast memory that a dataflow works with, and the tiles that need no more."""
     problems = problems_of(workload, dataflow, granularity)
     options = [smallest_tiles(problems, names) for names in tile_names(dataflow) if ROLLING_TILES.isdisjoint(names)]
-    if dataflow is Dataflow.KEPT_KEYS:  # whose groups of columns are not of any size
-        constant = [dict(form.constant) for form in known_forms(dataflow, problems.sizes)]
-        options = [Tiles.of(**{**tiles, **sizes}) for tiles in options for sizes in constant if sizes]
+    if dataflow in ONE_BY_ONE:  # whose groups of columns are not of any size
+        forms = [form for form in known_forms(dataflow, problems.sizes) if ROLLING_TILES.isdisjoint(form.names)]
+        options = [Tiles.of(**{**smallest_tiles(problems, form.names), **dict(form.constant)}) for form in forms]
     fits = (
         (cost(workload, dataflow, tiles).peak_words, tiles)
         for tiles in options

@@ -121,8 +121,10 @@ def backward_units(workload: Workload, dataflow: GradientDataflow, tiles: Tiles)
     rows = workload.batch * workload.heads * workload.queries
     keys = workload.batch * workload.kv_heads * workload.keys
     match dataflow:
-        case Dataflow.KEY_STATIONARY | Dataflow.KEPT_ROW_GRADIENTS:
+        case Dataflow.KEY_STATIONARY:
             return keys
+        case Dataflow.KEPT_ROW_GRADIENTS:
+            return keys * (1 + (-(-workload.value_dim // tiles["value_columns"]) if "value_columns" in tiles else 0))
         case Dataflow.QUERY_STATIONARY:
             return rows
         case Dataflow.TWO_PASS:

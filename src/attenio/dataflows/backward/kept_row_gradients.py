@@ -14,10 +14,13 @@
 
 Slots keep what the next tile needs too: under a window of W keys a slot for each of W rows, which circulate, reads and
 writes everything once. One score and its gradient are in hand at a time. Key tiles lie on the grid 0, key_tile, ...
+
+With value_keys, value_rows and value_columns the gradients of values are made afterwards (see ``values_apart``), and
+more keys stay: that pays where values are wider than keys.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -32,6 +35,7 @@ from attenio.dataflows.backward.steps import (
     stream_delta,
     turn_into_score_gradient,
 )
+from attenio.dataflows.backward.values_apart import value_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.key_tiles import KeyTiles, required_scores
@@ -46,18 +50,19 @@ def kept_row_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory)
     """Run the heads of one group of one sequence."""
     pattern, depth, width, group = problem.pattern, problem.depth, problem.width, problem.group
     b, slots = min(tiles["key_tile"], pattern.keys), min(tiles["kept_rows"], pattern.rows)
-    key_tiles, across = KeyTiles(problem, b), pattern.transposed
+    key_tiles, across, apart = KeyTiles(problem, b), pattern.transposed, "value_columns" in tiles
     visits = turns(needed_by_tiles(across, b), slots=slots, keeping=keeping_slots(across, slots))
     with (
         fast.buffer("K", b, depth) as K_buffer,
         fast.buffer("V", b, width) as V_buffer,
         fast.scratch("dK", b, depth) as dK_buffer,
-        fast.scratch("dV", b, width) as dV_buffer,
+        nullcontext() if apart else fast.scratch("dV", b, width) as dV_buffer,
         RowSlots(problem, fast, slots) as rows,
     ):
         for j, visited in zip(key_tiles, (each for each in visits if each), strict=True):
             touched = compact(j.keys)
-            dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
+            dK_j = dK_buffer.zeros(touched, problem.K.columns)
+            dV_j = None if dV_buffer is None else dV_buffer.zeros(touched, problem.V.columns)
             with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
                 for visit in visited:
                     position = np.array([visit.key])
@@ -67,7 +72,10 @@ def kept_row_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory)
                         at, named = compact(np.flatnonzero(needing)), compact(j.keys[needing])
                         rows.meet(held, Keys(K_j, V_j, dK_j, dV_j), at, named)
             fast.store(dK_j, problem.dK)
-            fast.store(dV_j, problem.dV)
+            if dV_j is not None:
+                fast.store(dV_j, problem.dV)
+    if apart:
+        value_gradients(problem, tiles, fast)
     store_zeros(fast, problem.dQ, np.tile(key_tiles.needing, group))
     store_key_zeros(fast, pattern, problem.dK, problem.dV)
 
@@ -83,12 +91,12 @@ class _Rows(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """What fast memory has of some keys."""
+    """What fast memory has of some keys; no dV where these are made afterwards."""
 
     K: Tile
     V: Tile
     dK: Tile
-    dV: Tile
+    dV: Tile | None
 
 
 def _part(tile: Tile, at: Indices, rows: Indices) -> Tile:
@@ -154,12 +162,15 @@ class RowSlots:
     def meet(self, rows: _Rows, keys: Keys, at: Indices, named: Indices) -> None:
         """Rows meet keys, those at these places."""
         fast, arithmetic = self._fast, self._problem.arithmetic
-        K, V, dK, dV = (_part(tile, at, named) for tile in keys)
+        K, V, dK = (_part(tile, at, named) for tile in (keys.K, keys.V, keys.dK))
         S = Tile("S", np.zeros((len(rows.Q.values), len(K.values)), dtype=np.float32), rows.Q.rows, named)
         make_scores(fast, arithmetic, S, rows.Q, K)
         P = exponentiate_with(fast, arithmetic, S, rows.L, None)
-        add_value_gradient(fast, arithmetic, dV, P, rows.dO)
+        if keys.dV is not None:
+            dV = _part(keys.dV, at, named)
+            add_value_gradient(fast, arithmetic, dV, P, rows.dO)
+            keys.dV.values[at] = dV.values
         dS = turn_into_score_gradient(fast, arithmetic, P, (rows.D, rows.L), (rows.dO, V))
         add_key_gradient(fast, arithmetic, dK, dS, rows.Q)
         add_query_gradient(fast, arithmetic, rows.dQ, dS, K)
-        keys.dK.values[at], keys.dV.values[at] = dK.values, dV.values
+        keys.dK.values[at] = dK.values

@@ -51,7 +51,9 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
             if across.first_key(key) < across.end_key(key):
                 fast.load(problem.K, keys.K, named, at=place)
                 fast.load(problem.V, keys.V, named, at=place)
-            keys.dK.values[place], keys.dV.values[place] = 0, 0
+            for gradient in (keys.dK, keys.dV):
+                assert gradient is not None
+                gradient.values[place] = 0
             for turn in turns:
                 met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
                 with rows.visiting(turn, again=turn.again, last=turn.last) as held:
@@ -69,5 +71,6 @@ def _leave(problem: BackwardProblem, fast: FastMemory, keys: Keys, key: int) -> 
     assert isinstance(across, Band)
     if across.first_key(key) < across.end_key(key):
         fast.store(keys.dK, problem.dK, named, at=place)
+        assert keys.dV is not None
         fast.store(keys.dV, problem.dV, named, at=place)
     problem.advance(1)

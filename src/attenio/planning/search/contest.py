@@ -140,7 +140,7 @@ def _reached_at_once(workload: Workload, entrants: list[_Entrant], fast_words: i
 
 def _promising_gradient(entrants: list[_Entrant], fast_words: int) -> _Entrant:
     """Kept rows, of the last dataflow, where slots may hold the rows that a key needs; two passes otherwise."""
-    last = next((each for each in entrants[-2:] if each.dataflow is Dataflow.KEPT_ROW_GRADIENTS), None)
+    last = next((each for each in entrants if each.dataflow is Dataflow.KEPT_ROW_GRADIENTS), None)
     if last is None:
         return entrants[0]
     (phase,), problems = last.form.phases, last.problems

@@ -112,6 +112,8 @@ def form_with(sizes: Sizes, dataflow: Dataflow, tiles: Tiles) -> Form:
         return square_tiling.form_at(sizes, tiles["depth_tile"])
     if dataflow is Dataflow.KEPT_KEYS and "value_columns" in tiles:
         return kept_keys.form_at(sizes, tiles["value_columns"])
+    if dataflow is Dataflow.KEPT_ROW_GRADIENTS and "value_columns" in tiles:
+        return kept_row_gradients.form_at(sizes, tiles["value_columns"])
     if dataflow is Dataflow.TILED_PRODUCTS and "gradient_rows" in tiles:
         return tiled_products.reading_form(sizes)
     return next(form for form in known_forms(dataflow, sizes) if set(form.names) == set(tiles))
@@ -124,7 +126,7 @@ def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
     >>> tile_names(Dataflow.FLAT)
     (('query_tile',), ('query_tile', 'resident_keys'))
     """
-    one = Sizes(1, 1, 1, 1, 1)  # names do not depend on sizes
+    one = Sizes(1, 2, 3, 1, 1)  # names do not depend on sizes, but for values that are wider than keys
     names = [form.names for form in forms_of(dataflow)(one)]
     if dataflow is Dataflow.TILED_PRODUCTS:
         names.append(tiled_products.reading_form(one).names)

@@ -8,16 +8,28 @@ arrival loads no partial dQ and no D but its outputs, and a row leaves with both
 
 Under a window keys may come and go one by one (rolling keys): V(b, s) with rows and keys exchanged takes the place of
 V(b) - K(b, s).
+
+Where values are wider than keys, their gradients may be made afterwards, in G groups of c columns, with tiles of e keys
+and t slots and with probabilities made again:
+
+moved   G F d + g (V(e) - K(e, t))(G(d + w) + dv) more
+peak    b'dv w less in the first pass, and e'(d + c'w) + t' g (d + c' + w) + w
 """
 
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import ceil_div, where
 from attenio.planning.words.backward.common import all_gradients, stationary_words
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
+from attenio.planning.words.kept_keys import column_groups
 
 _ROLLING = ("rolling_keys", "kept_rows")
+_APART = ("key_tile", "kept_rows", "value_keys", "value_rows", "value_columns")
+# More than any memory has.
+_NEVER = 2**62
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """The heads of a group together."""
+    """The heads of a group together; with gradients of values apart, in as many groups as kept keys try; rolling."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     state = 2 * (d + 1) * w
     phase = KeptTile(
@@ -30,5 +42,34 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         across=True,
     )
     fixed = all_gradients(sizes) + sizes.group * sizes.touched_rows * (dv - state)
+    whole = Form(("key_tile", "kept_rows"), (phase,), fixed)
+    several = [count for count in column_groups(d, dv) if type(count) is not int or count > 1]
+    apart = (_apart(sizes, whole, ceil_div(dv, count)) for count in several)
     rolling = RollingTile(*_ROLLING, *phase[2:])
-    return Form(("key_tile", "kept_rows"), (phase,), fixed), Form(_ROLLING, (rolling,), fixed)
+    return whole, *apart, Form(_ROLLING, (rolling,), fixed)
+
+
+def form_at(sizes: Sizes, columns: Counts) -> Form:
+    """With so many columns of the gradients of values at a time, apart from the others."""
+    return _apart(sizes, forms(sizes)[0], columns)
+
+
+def _apart(sizes: Sizes, whole: Form, columns: Counts) -> Form:
+    d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
+    groups, columns = ceil_div(dv, columns), where(columns < dv, columns, dv)
+    (phase,) = whole.phases
+    assert isinstance(phase, KeptTile)
+    values = KeptTile(
+        "value_keys",
+        "value_rows",
+        per_row=d + columns * w,
+        per_slot=sizes.group * (d + columns + w),
+        beside=w,
+        loads=groups * (d + w) + dv,
+        across=True,
+    )
+    phases = phase._replace(per_row=phase.per_row - dv * w), values
+    fixed = whole.fixed + sizes.touched_keys * (groups * d)
+    # a single group is for tiles that are asked for, not for searches
+    least = 0 if type(groups) is int else where(groups > 1, 0, _NEVER)
+    return Form(_APART, phases, fixed, least_held=least, constant=(("value_columns", columns),))
