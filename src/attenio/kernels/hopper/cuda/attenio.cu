@@ -4,7 +4,8 @@
 //       producer:    load Q; for each key tile that the rows may see: load K_j, then V_j
 //       consumer c:  rows 64 c .. 64 c + 63 of the tile
 //           S = Q K_0^T;  P = softmax step
-//           for j = 1 ..:  issue S' = Q K_j^T;  issue O += P V_{j-1};  wait S';  softmax step of S' while O is computed
+//           for j = 1 ..:  issue S' = Q K_j^T;  issue O += P V_{j-1};  largest scores of S' while O is computed;
+//                          rescale O;  P = weights of S', while products of other consumers run
 //           O += P V_last;  write O / l, m, l
 //
 // Constants (CONSUMERS, KEY_TILE, STAGES, D, V, MASKED, BELOW, PING_PONG, REGISTERS) and the products
@@ -197,12 +198,12 @@ __device__ __forceinline__ void pass_turn(int me) {
 // Of a thread: two rows, 8 apart, and of every 8 columns two.
 struct Rows {
     int first;  // the first of them
-    float largest[2], total[2], factor[2];
+    float largest[2], total[2], factor[2], anchor[2];
 };
 
-// The softmax step of a key tile: scores become weights.
+// The largest score of a row in a key tile, the anchor of its weights, and by what those before are rescaled.
 template <bool MASKS>
-__device__ __forceinline__ void softmax_step(float (&s)[KEY_TILE / 2], Rows &rows, int tile, const Work &work) {
+__device__ __forceinline__ void find_anchors(float (&s)[KEY_TILE / 2], Rows &rows, int tile, const Work &work) {
     const int column = tile * KEY_TILE + threadIdx.x % 4 * 2;
     int first[2], stop[2];
 #pragma unroll
@@ -210,38 +211,41 @@ __device__ __forceinline__ void softmax_step(float (&s)[KEY_TILE / 2], Rows &row
         first[of] = rows.first + 8 * of + work.below - column;
         stop[of] = min(rows.first + 8 * of + work.above + 1, work.keys) - column;
     }
-    float top[2] = {-INFINITY_F, -INFINITY_F};
+    constexpr int CHAINS = 4;  // of each row: a comparison waits for the one before it
+    float tops[2][CHAINS];
 #pragma unroll
     for (int i = 0; i < KEY_TILE / 2; i++) {
-        const int of = i / 2 % 2, at = i / 4 * 8 + i % 2;  // known to the compiler
+        const int of = i / 2 % 2, at = i / 4 * 8 + i % 2, chain = (i / 4 * 2 + i % 2) % CHAINS;  // known to the compiler
         if (MASKS && (at >= stop[of] || (BELOW && at < first[of]))) s[i] = -INFINITY_F;
-        top[of] = larger_of(top[of], s[i]);
+        tops[of][chain] = i < 4 * CHAINS / 2 ? s[i] : larger_of(tops[of][chain], s[i]);
     }
 #pragma unroll
     for (int of = 0; of < 2; of++) {
-        top[of] = larger_of(top[of], __shfl_xor_sync(0xffffffff, top[of], 1));
-        top[of] = larger_of(top[of], __shfl_xor_sync(0xffffffff, top[of], 2)) * work.scale_log2;
-        const float larger = top[of] <= rows.largest[of] + SLACK ? rows.largest[of] : top[of];
-        const float anchor = MASKED && larger == -INFINITY_F ? 0.0f : larger;  // a row that has seen nothing yet
-        rows.factor[of] = exp2_of(rows.largest[of] - anchor);
+        float top = larger_of(larger_of(tops[of][0], tops[of][1]), larger_of(tops[of][2], tops[of][3]));
+        top = larger_of(top, __shfl_xor_sync(0xffffffff, top, 1));
+        top = larger_of(top, __shfl_xor_sync(0xffffffff, top, 2)) * work.scale_log2;
+        const float larger = top <= rows.largest[of] + SLACK ? rows.largest[of] : top;
+        rows.anchor[of] = MASKED && larger == -INFINITY_F ? 0.0f : larger;  // a row that has seen nothing yet
+        rows.factor[of] = exp2_of(rows.largest[of] - rows.anchor[of]);
         rows.largest[of] = larger;
-        top[of] = anchor;
     }
+}
+
+// Weights of a key tile, their sums, and P in 16 bits, as wgmma reads it from registers.
+__device__ __forceinline__ void weigh(const float (&s)[KEY_TILE / 2], u32 (&p)[KEY_TILE / 4], Rows &rows,
+                                      float scale_log2) {
     float sums[2][2] = {};
 #pragma unroll
-    for (int i = 0; i < KEY_TILE / 2; i++) {
-        const int of = i / 2 % 2;
-        s[i] = exp2_of(fmaf(s[i], work.scale_log2, -top[of]));
-        sums[of][i % 2] += s[i];
+    for (int i = 0; i < KEY_TILE / 4; i++) {
+        const int of = i % 2;
+        const float low = exp2_of(fmaf(s[2 * i], scale_log2, -rows.anchor[of]));
+        const float high = exp2_of(fmaf(s[2 * i + 1], scale_log2, -rows.anchor[of]));
+        sums[of][0] += low;
+        sums[of][1] += high;
+        p[i] = packed(low, high);
     }
 #pragma unroll
     for (int of = 0; of < 2; of++) rows.total[of] = fmaf(rows.total[of], rows.factor[of], sums[of][0] + sums[of][1]);
-}
-
-// P in 16 bits, as wgmma reads it from registers.
-__device__ __forceinline__ void round_weights(u32 (&p)[KEY_TILE / 4], const float (&s)[KEY_TILE / 2]) {
-#pragma unroll
-    for (int i = 0; i < KEY_TILE / 4; i++) p[i] = packed(s[2 * i], s[2 * i + 1]);
 }
 
 // Issue S = Q K^T.
@@ -347,11 +351,11 @@ __device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V 
     if (PING_PONG) pass_turn(me);
     products_wait<1>(s);
     if (arrives) barrier_arrive(shared + K_FREE + 8 * ahead.stage);
-    softmax_step<MASKS>(s, rows, tile, work);
-    products_wait<0>(o);
+    find_anchors<MASKS>(s, rows, tile, work);
+    products_wait<0>(o);  // before the exponentials: P is written as they come
     if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);
     rescale(o, rows);
-    round_weights(p, s);
+    weigh(s, p, rows, work.scale_log2);
     ring = ahead;
 }
 
@@ -400,8 +404,8 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         if (PING_PONG) pass_turn(me);
         products_wait<0>(s);
         if (arrives) barrier_arrive(shared + K_FREE + 8 * ring.stage);
-        softmax_step<MASKED>(s, rows, tile, work);
-        round_weights(p, s);
+        find_anchors<MASKED>(s, rows, tile, work);
+        weigh(s, p, rows, work.scale_log2);
         if (MASKED) {
             // Masked tiles at the first end, those that all rows see whole, masked tiles at the other end.
             const int whole_start = min(max(range.whole_start, range.start), range.stop);
