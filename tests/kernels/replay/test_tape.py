@@ -29,7 +29,7 @@ def at(address):
 class Adding:
     """OUT = A + B + number; A is given by a TMA descriptor."""
 
-    is_direct = True
+    is_direct = is_counted = True
 
     def __init__(self):
         self.maps, self.streams = [], []

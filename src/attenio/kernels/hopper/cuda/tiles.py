@@ -30,7 +30,7 @@ def panel(width: int) -> int:
 @lru_cache(maxsize=64)
 def cuda_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
     """All that may be measured: the largest key tiles of three consumers and of two, and the next of two."""
-    return tuple(_tiles(d, width))
+    return tuple(_tiles(d, width)) if (d, width) in WIDTHS else ()
 
 
 def _tiles(d: int, width: int) -> Iterator[HopperTiles]:
