@@ -91,3 +91,16 @@ def test_whole_epochs_of_five_products_are_the_best_ones(fast_words: int) -> Non
     length = int(_FIVE_LENGTHS[fast_words])
     assert most[fast_words + length] == _FIVE_PRODUCTS[fast_words]
     assert rates[length] == max(rates.values())
+
+
+@pytest.mark.parametrize(("d", "dv", "units"), [(64, 64, 1), (64, 64, 3), (32, 96, 1), (96, 32, 2)])
+def test_its_regime_names_the_formula_that_it_reaches(d: int, dv: int, units: int) -> None:
+    workload = Workload(n=4096, d=d, value_dim=dv, direction="backward")
+    for fast_words in (20, 500, 5000, 10**6):
+        bound = five_products(workload, fast_words, units=units)
+        if bound.regime.startswith("2 Z G"):
+            counted = float(bound.regime.rpartition("= ")[2])
+            least = 2 * workload.scores * (counted / np.sqrt(fast_words + 1) - 1) - units * (fast_words + 2)
+            assert bound.words >= least * (1 - 1e-5)
+        else:
+            assert "weak above" in bound.regime

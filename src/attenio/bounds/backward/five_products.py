@@ -13,11 +13,15 @@ from attenio.workload import Workload
 _SHARED = 2.0 / sqrt(3.0)
 
 
+def _counted(d: Floats, value_dim: Floats) -> Floats:
+    """The products of a pair that count at any size of fast memory, of 3d + 2dv."""
+    values = _SHARED * value_dim
+    return (counted_products(d, values) + counted_products(values, 2.0 * d)) / _SHARED
+
+
 def five_product_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""
-    values = _SHARED * value_dim
-    counted = counted_products(d, values) + counted_products(values, 2.0 * d)
-    best = product_epochs(scores * counted / _SHARED, fast_words, units, free=2.0 * scores, fraction=1.0)
+    best = product_epochs(scores * _counted(d, value_dim), fast_words, units, free=2.0 * scores, fraction=1.0)
     products, narrow = 3.0 * d + 2.0 * value_dim, smaller(d, value_dim)
     return larger(best, whole_product_words(scores, products, narrow, fast_words, units, five=True))
 
@@ -35,12 +39,14 @@ def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     7320855
     """
     sizes = float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words), float(units)
+    counted = _counted(*sizes[1:3])
+    small = f"2 Z G/√(M+1) - 2 Z - {all_units(units)} - {2 * units}, G = {counted:.6g}"
     return LowerBound(
         theorem="five-products",
         words=int(five_product_words(*sizes)),
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
-        regime=f"about 9 Z d/√(M+1) - 2 Z - {all_units(units)} - {2 * units} for equal widths",
+        regime=small if fast_words <= counted**2 else f"weak above G² = {counted**2:.6g} words: see gradient-rows",
         citation="derived here, docs/theory/backward_five_products.md",
         assumptions=(
             "each score and each dP is a sum of products of its own, and a word when it is used",
