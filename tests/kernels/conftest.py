@@ -6,7 +6,7 @@ Triton has no package for some platforms; there is nothing to collect of its ker
 import pytest
 import torch
 
-from attenio.kernels.call.choice import short_bytes
+from attenio.kernels.call.choice import set_short_bytes
 from attenio.kernels.cpu import beside
 
 try:
@@ -28,9 +28,9 @@ def seeded():
 @pytest.fixture
 def none_short():
     """No call goes to PyTorch's own attention for being short."""
-    before, short_bytes[0] = short_bytes[0], 0
+    before = set_short_bytes(0)
     yield
-    short_bytes[0] = before
+    set_short_bytes(before)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """``attention()``: the signature people know, the dataflow that this machine wants.
 
-The shortest calls on a CPU take ten microseconds, and go to PyTorch's own attention whatever they are: they are told by
-a few attributes, for each one asked of a tensor costs as much as a hundred products. All others are checked first.
+Calls on a CPU that PyTorch's own attention computes first are given to it after as few questions as possible. A kernel
+leaves nothing of Python in the caches: what is asked of a tensor then takes a microsecond, but of the next one a tenth
+of it; to hand on an option takes one as well, and to look at local variables nothing. All other calls are checked.
 """
 
 from functools import partial
@@ -17,13 +18,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
 from attenio.kernels.call.call import call_of, problem_of
-from attenio.kernels.call.checks import (
-    autocast,
-    check_switches,
-    checked_number,
-    refuse_tangents,
-)
-from attenio.kernels.call.choice import short_bytes
+from attenio.kernels.call.checks import autocast, check_switches, checked_number, refuse_tangents
+from attenio.kernels.call.choice import follow_short_bytes
 from attenio.kernels.call.jagged import attend_jagged, is_jagged
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.pages.problem import PageArguments
@@ -31,8 +27,9 @@ from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
 from attenio.kernels.choice import attend_pages
-from attenio.kernels.cpu.beside import Form, choose, known_way, known_ways, near_way
+from attenio.kernels.cpu.beside import PLAIN, Form, Way, choose, known_way, way_of
 from attenio.kernels.cpu.library import is_any_type_fast
+from attenio.kernels.cpu.library_calls import is_tame
 from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
@@ -40,14 +37,35 @@ from attenio.kernels.torch_operator.schema import Arguments
 from attenio.masks import BlockSparse, Mask
 from attenio.names import refuse_keyword
 
-_is_compiling, _transforms = torch.compiler.is_dynamo_compiling, torch._C._are_functorch_transforms_active
-_is_grad_enabled, _is_any_autocast_enabled = torch.is_grad_enabled, torch._C._is_any_autocast_enabled
-_ANY_TYPE, _WIDE_TYPES = is_any_type_fast(), frozenset((torch.float32, torch.float64))
-_BOOL, _REFUSED = torch.bool, object()
+_type, _is_compiling, _is_grad_enabled = type, torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
+_BOOL, _ANY_TYPE, _WIDE_TYPES = torch.bool, is_any_type_fast(), frozenset((torch.float32, torch.float64))
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
+# As beside.is_short has it; and the form of the last call that was looked up, as layers repeat it.
+_short_bytes = 0
+_plain: Form = ()
+_only_key: Form = ()
 # Without another device that this PyTorch is built for nobody has to be asked for his.
 _ONLY_CPUS = not (torch.backends.cuda.is_built() or torch.backends.mps.is_built() or torch.xpu._is_compiled())
 # What PyTorch raises for a call that it refuses; the checks of the whole call then say what is wrong, or compute it.
 _REFUSALS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+
+
+def _begin_anew(number: int) -> None:
+    global _short_bytes, _plain, _only_key
+    _short_bytes, _plain, _only_key = number, (), ()
+
+
+follow_short_bytes(_begin_anew)
+
+
+def _looked_up(form: Form) -> Way | None:
+    global _plain, _only_key
+    way = way_of(form)
+    if way is PLAIN:
+        _plain = form
+    elif way is not None:  # windows are not looked up here
+        _only_key = form
+    return way
 
 
 class Options(TypedDict, total=False):
@@ -75,7 +93,7 @@ _OPTIONS = frozenset(Options.__annotations__)
 _NICKNAMES = {"softmax_scale": "scale"}
 
 
-def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
+def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -132,46 +150,57 @@ def attention(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
     everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
     kind: Any = None  # a mask's type, or a window
+    way: Way | None = None
     if (
-        (not more or (len(more) == 1 and type(kind := more.get("window")) is int and attn_mask is None))
-        and (type(query) is Tensor or type(query) is Parameter)
-        and type(dropout_p) is float
+        (not more or (len(more) == 1 and attn_mask is None and _type(kind := more.get("window")) is int))
+        and (_type(query) is Tensor or _type(query) is Parameter)
+        and _type(dropout_p) is float
         and dropout_p == 0.0
         and (is_causal is False or is_causal is True)
-        and (scale is None or (type(scale) is float and scale > 0.0))
+        and (enable_gqa is False or enable_gqa is True)
+        and (scale is None or (_type(scale) is float and scale > 0.0))
         and (_ONLY_CPUS or query.is_cpu)
         and not _is_compiling()
-        and not _transforms()
     ):
         try:
-            # PyTorch's kernel checks all but masks, and that there are as many values as keys.
-            if attn_mask is not None:
-                kind = attn_mask.dtype
-                if not attn_mask.is_cpu or (kind is not _BOOL and kind is not query.dtype):
-                    kind = _REFUSED
-            if more or _is_grad_enabled():
-                keys = key.shape
-                form: Form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, _is_grad_enabled())
-            elif (  # as beside.is_short has it
-                enable_gqa is False
-                and 0 < key.nbytes == value.nbytes <= short_bytes[0]
-                and kind is not _REFUSED
-                and (_ANY_TYPE or (query.dtype in _WIDE_TYPES and not _is_any_autocast_enabled()))
+            # PyTorch's function checks all but masks, and that there are as many values as keys.
+            if more:
+                keys, enabled = key.shape, _is_grad_enabled()
+                form: Form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, enabled)
+                way = way_of(form) if value.shape == keys and query.is_cpu else None
+            elif attn_mask is None or (
+                attn_mask.is_cpu and ((kind := attn_mask.dtype) is _BOOL or kind is query.dtype)
             ):
-                if scale is not None:
-                    return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, is_causal, scale=scale)
-                if is_causal:
-                    return scaled_dot_product_attention(query, key, value, attn_mask, 0.0, True)
-                if attn_mask is None:
-                    return scaled_dot_product_attention(query, key, value)
-                return scaled_dot_product_attention(query, key, value, attn_mask)
-            else:
-                keys = key.shape
-                bits = keys[-2].bit_length()  # of a cache that grows with every call
-                form = (query.shape, keys[:-2], bits, query.dtype, is_causal, scale, enable_gqa, kind)
-            way = known_ways.get(form) or near_way(form, query.shape, keys)
-            gqa = enable_gqa is False or enable_gqa is True
-            if way is not None and value.shape == keys and gqa and query.is_cpu:
+                if _is_grad_enabled():
+                    keys = key.shape
+                    if keys == value.shape and (kind is None or kind is _BOOL or is_tame(attn_mask)):
+                        form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
+                        if form == _plain:
+                            way = PLAIN
+                        elif form == _only_key:  # its weight is 1, and a scale of 0 makes gradients exact
+                            is_causal, scale, way = False, 0.0, PLAIN
+                        else:
+                            way = _looked_up(form)
+                elif (size := key.nbytes) == value.nbytes:
+                    if (
+                        0 < size <= _short_bytes
+                        and not enable_gqa
+                        and (_ANY_TYPE or (query.dtype in _WIDE_TYPES and not _is_any_autocast_enabled()))
+                    ):
+                        way = PLAIN
+                    else:
+                        heads = enable_gqa and key.shape[:-2]
+                        form = (query.shape, size.bit_length(), query.dtype, is_causal, scale, enable_gqa, kind, heads)
+                        way = PLAIN if form == _plain else _looked_up(form)
+                if way is PLAIN:
+                    if scale is None and not enable_gqa and not is_causal:
+                        return scaled_dot_product_attention(query, key, value, attn_mask)
+                    if scale is None and not enable_gqa:
+                        return scaled_dot_product_attention(query, key, value, attn_mask, is_causal=True)
+                    return scaled_dot_product_attention(
+                        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+                    )
+            if way is not None:
                 answer = way(query, key, value) if attn_mask is None else way(query, key, value, attn_mask)
                 if answer is not None:
                     return answer

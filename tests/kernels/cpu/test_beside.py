@@ -228,22 +228,33 @@ def test_modes_and_profilers_see_what_runs(context, mode, called):
             assert torch.equal(attention(q, k, v), expected) and len(called) == before + 1
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # PyTorch says so where it maps call by call
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad])
 @pytest.mark.parametrize("kv_heads", [2, 4])  # looked up, and short
-def test_pytorch_is_not_called_where_tensors_are_mapped_or_differentiated_by_a_transform(mode, kv_heads, called):
-    q, k, v = drawn(kv_heads=kv_heads)
-    gqa = kv_heads < 4
-    ask = lambda: beside.known_way(q, k, v, None, (False, None, gqa, False, None))  # noqa: E731
+@pytest.mark.parametrize("keys", [1, 33])
+def test_transforms_are_right_whether_they_see_pytorchs_function_or_the_operator(mode, kv_heads, keys):
+    q, k, v = drawn(kv_heads=kv_heads, keys=keys)
+    options = {"enable_gqa": kv_heads < 4}
+    ask = lambda: beside.known_way(q, k, v, None, (False, None, kv_heads < 4, False, None))  # noqa: E731
+    wide = [x.double().requires_grad_() for x in (q, k, v)]
+    right = torch.autograd.grad(definition(*wide).sin().sum(), wide)
     with mode():
-        expected = attention(q, k, v, enable_gqa=gqa)
-        assert (ask() is not None) == (gqa or mode is torch.enable_grad) and len(called) == 1
+        expected = attention(q, k, v, **options)
         with forward_ad.dual_level():
             assert ask() is None
         found = []
-        mapped = torch.vmap(lambda x: (found.append(ask()), attention(x, k[0], v[0], enable_gqa=gqa))[1])(q)
-        torch.testing.assert_close(mapped, expected)
-        torch.func.grad(lambda x: (found.append(ask()), attention(x, k, v, enable_gqa=gqa).sum())[1])(q)
-        assert found == [None, None] and len(called) == 1
+        mapped = torch.vmap(lambda x: (found.append(ask()), attention(x, k[0], v[0], **options))[1])
+        torch.testing.assert_close(mapped(q), expected)
+        many = [torch.stack((x, x)) for x in (q, k, v)]
+        torch.testing.assert_close(torch.vmap(lambda *x: attention(*x, **options))(*many)[1], expected)
+        total = lambda *x: (found.append(ask()), attention(*x, **options).sin().sum())[1]  # noqa: E731
+        gradients = torch.func.grad(total, argnums=(0, 1, 2))
+        for mine in (gradients(q, k, v), [x[1] for x in torch.vmap(gradients)(*many)]):
+            for each, theirs in zip(mine, right, strict=True):
+                torch.testing.assert_close(each.double(), theirs, atol=2e-5, rtol=2e-5)
+        assert found == [None] * 3
+        with pytest.raises(AttenioError, match="no derivative in forward mode"):
+            torch.func.jvp(lambda x: attention(x, k, v, **options), (q,), (q,))
 
 
 WRONG = {
@@ -274,12 +285,36 @@ WRONG = {
 
 
 @pytest.mark.parametrize("gradients", [False, True])
-def test_a_form_that_is_known_on_a_cpu_is_not_known_elsewhere(gradients, called):
+def test_tensors_without_data_give_one_of_the_right_shape_also_after_calls_of_their_form(gradients, none_short):
     given = [each.requires_grad_(gradients) for each in drawn(kv_heads=2)]
-    with torch.set_grad_enabled(gradients):
-        attention(*given, enable_gqa=True)
-        attention(*(each.detach().to("meta") for each in given), enable_gqa=True)
-    assert len(called) == 1
+    for _ in range(2):
+        with torch.set_grad_enabled(gradients):
+            found = attention(*(each.detach().to("meta") for each in given), enable_gqa=True)
+            assert found.is_meta and found.shape == attention(*given, enable_gqa=True).shape
+            wide = drawn(d=513)  # computed on a CPU only
+            assert attention(*wide).shape == wide[0].shape
+            with pytest.raises(AttenioError, match="value is 513 wide"):
+                attention(*(each.to("meta") for each in wide))
+
+
+@pytest.mark.parametrize("wants", [False, True], ids=["alone", "with gradients"])
+@pytest.mark.parametrize("queries", [1, 3])
+def test_an_only_key_is_not_taken_for_two_that_all_sequences_share(queries, wants, none_short):
+    """Both have as many bytes, and calls of an only key need no scores."""
+    q = torch.randn(2, 4, queries, 16, requires_grad=wants)
+    for k in (torch.randn(2, 4, 1, 16), torch.randn(1, 4, 2, 16)) * 2:
+        with torch.set_grad_enabled(wants):
+            found = attention(q, k, k)
+        torch.testing.assert_close(found, definition(q, *(k.expand(2, *k.shape[1:]),) * 2))
+
+
+def test_a_number_for_a_switch_is_refused_also_where_a_window_is_looked_up():
+    q, k, v = drawn()
+    for options in ({"window": 8}, {"window": 8, "is_causal": True}):
+        attention(q, k, v, **options)
+        for wrong in ({"is_causal": int(options.get("is_causal", False))}, {"enable_gqa": 0}):
+            with pytest.raises(AttenioError):
+                attention(q, k, v, **{**options, **wrong})
 
 
 @pytest.mark.parametrize("name", WRONG)

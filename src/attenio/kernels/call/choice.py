@@ -4,7 +4,7 @@ Every backend has ``choose(problem) -> Choice`` and ``run(problem, choice)``, an
 takes its tiles from the choice; what is measured on a GPU takes the place of the planned tiles in it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -79,8 +79,25 @@ class Launch(NamedTuple):
 
 _heard: list[Launch] | None = None
 # Calls on a CPU with keys of up to so many bytes go to PyTorch's own attention without a further look, as its rule has
-# it (cpu/beside.py). None do while launches are recorded.
-short_bytes = [0]
+# it (cpu/beside.py). None do while launches are recorded. ``attention()`` keeps this number where it reads it fastest.
+_short_bytes = 0
+_followers: list[Callable[[int], None]] = []
+
+
+def follow_short_bytes(follow: Callable[[int], None]) -> None:
+    """Tell the number now and whenever it is set."""
+    _followers.append(follow)
+    follow(_short_bytes)
+
+
+def set_short_bytes(number: int | None = None) -> int:
+    """Tell all who follow that it is another number, or the same again; gives the one before."""
+    global _short_bytes
+    before = _short_bytes
+    _short_bytes = before if number is None else number
+    for follow in _followers:
+        follow(_short_bytes)
+    return before
 
 
 @contextmanager
@@ -90,12 +107,12 @@ def launches() -> Iterator[list[Launch]]:
     A test compares them with what was explained.
     """
     global _heard
-    _heard, before = [], short_bytes[0]
-    short_bytes[0] = 0
+    _heard, before = [], set_short_bytes(0)
     try:
         yield _heard
     finally:
-        _heard, short_bytes[0] = None, before
+        _heard = None
+        set_short_bytes(before)
 
 
 def is_heard() -> bool:

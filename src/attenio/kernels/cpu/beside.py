@@ -14,8 +14,10 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.nn.functional import scaled_dot_product_attention
 
-from attenio.kernels.call.choice import note_launch, short_bytes
+from attenio.kernels.call.choice import note_launch, set_short_bytes
+from attenio.kernels.call.latent import MOST_VALUE_WIDTH
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.cpu.fused import can_fuse
@@ -42,15 +44,18 @@ _MOST_MASK = 2**20
 _ways: dict[Form, Way | None] = {}
 # The same where PyTorch's own attention is first, without strides.
 _exact_ways: dict[Form, Way] = {}
-# And by the least that ``attention()`` has to ask, where it is first on any number of threads, wanted gradients or not.
-known_ways: dict[Form, Way] = {}
+# And by the least that ``attention()`` has to ask, where it is first on any number of threads.
+_known_ways: dict[Form, Way] = {}
 # And for numbers of queries and keys that were not met before.
 _boxes: dict[Form, Way] = {}
+# PyTorch's function with the options of the call as they are.
+PLAIN: Way = scaled_dot_product_attention
 _adding = Lock()
 _is_compiling, _threads = torch.compiler.is_dynamo_compiling, torch.get_num_threads
 _is_grad_enabled, _transforms = torch.is_grad_enabled, torch._C._are_functorch_transforms_active
 _WIDE_TYPES = frozenset((torch.float32, torch.float64))
-short_bytes[0] = _SHORT_BYTES = this_host().short_bytes
+_SHORT_BYTES = this_host().short_bytes
+set_short_bytes(_SHORT_BYTES)
 _SHORT_STEP_BYTES = _SHORT_BYTES // 8
 
 
@@ -66,17 +71,23 @@ def is_short(query: Tensor, key: Tensor, value: Tensor, *, gqa: bool) -> bool:
     return short and (wide or is_any_type_fast())
 
 
-def near_way(form: Form, queries: torch.Size, keys: torch.Size) -> Way | None:
-    """The way of calls with as many bits in the numbers of queries and keys; it is then known by its own form too."""
-    way = _boxes.get(_box(form, queries, keys))
-    if way is not None:
-        _remember(known_ways, form, way)
+def way_of(form: Form) -> Way | None:
+    """The way of calls of this form, or else of one with as many bits in the numbers of queries and keys.
+
+    A form has the shape of queries; that of keys, or where neither gradients are enabled nor a window is given the bits
+    of their bytes, as a cache grows with every call; the type, is_causal, scale, enable_gqa; a mask's type or a window;
+    and whether gradients are enabled, or with bits the batch and heads of keys in groups.
+    """
+    way = _known_ways.get(form)
+    if way is None and (way := _boxes.get(_box(form))) is not None:
+        _remember(_known_ways, form, way)
     return way
 
 
-def _box(form: Form, queries: torch.Size, keys: torch.Size) -> Form:
-    sizes = *queries[:-2], queries[-2].bit_length(), queries[-1], *keys[:-2], keys[-2].bit_length()
-    return *sizes, *form[2:]
+def _box(form: Form) -> Form:
+    queries, keys, *rest = form
+    near = keys if isinstance(keys, int) else (*keys[:-2], keys[-2].bit_length())
+    return *queries[:-2], queries[-2].bit_length(), queries[-1], near, *rest
 
 
 def _remember(forms: dict[Form, Any], form: Form, way: Way | None) -> None:
@@ -128,8 +139,9 @@ def forget_ways() -> None:
     with _adding:
         _ways.clear()
         _exact_ways.clear()
-        known_ways.clear()
+        _known_ways.clear()
         _boxes.clear()
+    set_short_bytes()
 
 
 def loses_digits(given: tuple[Tensor, ...]) -> bool:
@@ -154,11 +166,11 @@ def choose(problem: KernelProblem, given: tuple[Tensor, ...], options: Form) -> 
         return _ways[whole]
     sizes, way = sizes_of(problem, given, is_causal=is_causal, gqa=gqa), None
     if sizes is not None and library_first(sizes):
-        way = _way(problem, sizes, None if scale is None else problem.scale, gqa=gqa)
+        way, plain = _way(problem, sizes, None if scale is None else problem.scale, gqa=gqa)
         query, key, value, *masks = given
         if exact := _exact_form(query, key, value, masks[0] if masks else None, options):
             _remember(_exact_ways, exact, way)
-        _remember_plainly(given, options, sizes, way)
+        _remember_plainly(given, options, sizes, plain)
     _remember(_ways, whole, way)
     return way
 
@@ -172,22 +184,26 @@ def _remember_plainly(given: tuple[Tensor, ...], options: Form, sizes: Sizes, wa
     causal, scale, gqa, deterministic, window = options
     enabled = _is_grad_enabled()
     learned = enabled and any(mask.requires_grad for mask in masks)
-    if deterministic or learned or value.shape != key.shape or type(window) not in (NoneType, int):
+    # ``attention()`` does not ask for the device: no other one takes wider heads.
+    alike = value.shape == key.shape and value.shape[-1] <= MOST_VALUE_WIDTH
+    if deterministic or learned or not alike or type(window) not in (NoneType, int):
         return
-    kind = window if window is not None else masks[0].dtype if masks else None
-    rest, bits, near = (query.dtype, causal, scale, gqa, kind), key.shape[-2].bit_length(), [sizes]
-    fewer, more = (replace(sizes, keys=n, visible_keys=n) for n in _with_as_many_bits(sizes.keys))
+    rest = query.dtype, causal, scale, gqa, window if window is not None else masks[0].dtype if masks else None
     if window is not None or enabled:
-        form: Form = (query.shape, key.shape, *rest, enabled)
-    else:  # both times are linear in the number of keys
-        form, near = (query.shape, key.shape[:-2], bits, *rest), [fewer, more]
+        form, fewest, most = (query.shape, key.shape, *rest, enabled), *_with_as_many_bits(sizes.keys)
+    else:
+        form = (query.shape, key.nbytes.bit_length(), *rest, gqa and key.shape[:-2])
+        fewest, most = (n * sizes.keys // key.nbytes for n in _with_as_many_bits(key.nbytes))
+    fewer, more = (replace(sizes, keys=n, visible_keys=n) for n in (max(1, fewest), most))
+    # Both times are linear in the number of keys.
+    near = [sizes] if window is not None or enabled else [fewer, more]
     if all(library_first(each) for sizes in near for each in _on_any_threads(sizes)):
-        _remember(known_ways, form, way)
+        _remember(_known_ways, form, way)
     least, most = _with_as_many_bits(sizes.queries)
     few, many = (_on_any_threads(each) for each in (replace(fewer, queries=least), replace(more, queries=most)))
     first = (2.0 * library_seconds(each) <= tiles_seconds(other) for each, other in zip(many, few, strict=True))
     if window is None and all(first):
-        _remember(_boxes, _box(form, query.shape, key.shape), way)
+        _remember(_boxes, _box(form), way)
 
 
 def _with_as_many_bits(number: int) -> tuple[int, int]:
@@ -241,12 +257,15 @@ def _window_mask(problem: KernelProblem, dtype: torch.dtype) -> Tensor:
     return torch.zeros(hidden.shape, dtype=dtype, device="cpu").masked_fill_(hidden, -torch.inf)
 
 
-def _way(problem: KernelProblem, sizes: Sizes, scale: float | None, *, gqa: bool) -> Way:
+def _way(problem: KernelProblem, sizes: Sizes, scale: float | None, *, gqa: bool) -> tuple[Way, Way]:
+    """PyTorch's function with the options of a form; and for ``attention()``, which has them and looks at masks."""
     note_launch("scaled_dot_product_attention", part=problem.everything)
     windowed = not sizes.causal and (problem.visible.below > -UNBOUNDED or problem.visible.above < UNBOUNDED)
     kept = _window_mask(problem, sizes.dtype) if windowed else None
     if _is_grad_enabled() and sizes.fuses and problem.keys == 1:
         # The weight of an only key is 1 whatever its score, and a scale of 0 makes its gradients exact.
-        return called(kept, causal=False, scale=0.0, gqa=gqa)
+        way = called(kept, causal=False, scale=0.0, gqa=gqa)
+        return way, way
     way = called(kept, causal=sizes.causal, scale=scale, gqa=gqa)
-    return beside_tame_masks(way) if _is_grad_enabled() and sizes.adds else way
+    tame = beside_tame_masks(way) if _is_grad_enabled() and sizes.adds else way
+    return tame, way if windowed else PLAIN
