@@ -54,10 +54,10 @@ a case moves by up to 4 percent with clocks and power: at 638c98b the 36 forward
 0.997.
 
 **Prediction for the forward kernel in CUDA C++**, which has been added since (before these cases were measured again).
-By the times of `studies/hopper-tiles` at d5ae983 it takes the place of Gluon's in 24 of the 36 forward cases, and the
-geometric mean of all 36 gets 1.055 times as fast: 1.15 to 1.22 at 96 columns from 4K on, 1.02 to 1.15 at 192, 1.04 to
-1.08 at 192/128, 1.03 at 128 causal from 4K on, up to 1.05 at 64, next to nothing at 256. So the mean becomes 1.06; the least is 64 causal 1K,
-where nothing changes (0.94).
+By the times of `studies/hopper-tiles` at d5ae983 it takes the place of Gluon's in 24 of the 36 forward cases, and
+the geometric mean of all 36 gets 1.055 times as fast: 1.15 to 1.22 at 96 columns from 4K on, 1.02 to 1.15 at 192,
+1.04 to 1.08 at 192/128, 1.03 at 128 causal from 4K on, up to 1.05 at 64, next to nothing at 256. So the mean becomes
+1.06; the least is 64 causal 1K, where nothing changes (0.94).
 
 | case | ours | FlashAttention-4 | cuDNN | ratio | our error | FlashAttention-4's |
 |---|---:|---:|---:|---:|---:|---:|
