@@ -17,8 +17,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity, smallest_tiles
 from attenio.planning.published import has_published_rule, published_tiles
 from attenio.planning.search.contest import applies, best_of_all
-from attenio.planning.search.dataflow import ONE_BY_ONE, best_tiles, contenders
-from attenio.planning.words.dataflows import known_forms
+from attenio.planning.search.dataflow import ONE_BY_ONE, allowed_forms, best_tiles, contenders
 from attenio.quantities import checked_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 
@@ -244,9 +243,10 @@ def _check_one_way(workload: Workload) -> None:
 def _smallest(workload: Workload, dataflow: Dataflow, granularity: Granularity) -> tuple[int, Tiles]:
     """The least fast memory that a dataflow works with, and the tiles that need no more."""
     problems = problems_of(workload, dataflow, granularity)
-    options = [smallest_tiles(problems, names) for names in tile_names(dataflow) if ROLLING_TILES.isdisjoint(names)]
-    if dataflow in ONE_BY_ONE:  # whose groups of columns are not of any size
-        forms = [form for form in known_forms(dataflow, problems.sizes) if ROLLING_TILES.isdisjoint(form.names)]
+    if dataflow.is_approximate:
+        options = [smallest_tiles(problems, names) for names in tile_names(dataflow)]
+    else:
+        forms = [form for form in allowed_forms(problems, dataflow) if ROLLING_TILES.isdisjoint(form.names)]
         options = [Tiles.of(**{**smallest_tiles(problems, form.names), **dict(form.constant)}) for form in forms]
     fits = (
         (cost(workload, dataflow, tiles).peak_words, tiles)

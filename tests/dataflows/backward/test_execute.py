@@ -115,7 +115,7 @@ def test_inputs_are_the_callers_or_random_from_the_seed():
 
 def test_a_plan_without_its_tiles_is_refused():
     workload = Workload(n=8, d=4, direction="backward")
-    with pytest.raises(InvalidInput, match="two-pass needs a size for head_tile; the plan has query_tile=2"):
+    with pytest.raises(InvalidInput, match="two-pass needs a size for kept_keys; the plan has query_tile=2"):
         execute(planned(workload, Dataflow.TWO_PASS, Tiles.of(query_tile=2), ROOMY))
     with pytest.raises(InvalidInput, match="tiled-products needs a size for gradient_keys"):
         execute(planned(workload, Dataflow.TILED_PRODUCTS, Tiles.of(gradient_rows=2), ROOMY))

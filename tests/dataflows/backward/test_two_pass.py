@@ -5,6 +5,7 @@ from attenio.dataflows import execute
 from attenio.planning.plan import Dataflow
 
 from ..laws import GRADIENT_TILES, QUICK, counted, obeys_its_closed_form, planned, sizes, workloads
+from ..test_kept_keys import kept
 
 
 def closed_form(problem, tiles):
@@ -26,6 +27,31 @@ def test_two_passes_move_and_hold_what_their_closed_form_says_and_compute_the_gr
     tiles = sizes(data.draw, **limits, stationary_keys=keys, passing_queries=rows)
     problems = counted(workload, by_group=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TWO_PASS, tiles, problems, closed_form)
+
+
+def with_slots(is_band):
+    def words(problem, tiles):
+        n, m, d, dv, w, g = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
+        p, s = min(tiles["query_tile"], n), min(tiles["kept_keys"], m)
+        c, t = min(tiles["stationary_keys"], m), min(tiles["kept_rows"], n)
+        read = problem.key_loads(p) - kept(problem.required, p, s, is_band=is_band)
+        arrivals = problem.row_visits(c) - kept(problem.required.T, c, t, is_band=is_band)
+        queries = g * (problem.live_rows(p) * (d + 2 * dv + 2 * w) + n * d + read * (d + dv))
+        keys = (problem.touched_keys + m) * (d + dv) + g * arrivals * (d + dv + 2 * w)
+        first = p * (d + dv + d * w + 2 * w) + s * (d + dv) + 2 * w + 1
+        return queries + keys, max(first, c * (d + dv) * (1 + w) + t * g * (d + dv + 2 * w) + 2 * w)
+
+    return words
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_two_passes_with_slots_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
+    rows, keys = workload.queries + 1, workload.keys + 1
+    tiles = sizes(data.draw, query_tile=rows, kept_keys=keys, stationary_keys=keys, kept_rows=rows)
+    is_band = not hasattr(workload.mask, "query_block")
+    backward, problems = workload.towards("backward"), counted(workload, by_group=True)
+    obeys_its_closed_form(backward, Dataflow.TWO_PASS, tiles, problems, with_slots(is_band))
 
 
 @QUICK

@@ -128,7 +128,7 @@ def backward_units(workload: Workload, dataflow: GradientDataflow, tiles: Tiles)
         case Dataflow.QUERY_STATIONARY:
             return rows
         case Dataflow.TWO_PASS:
-            passes = -(-workload.group // tiles["head_tile"])
+            passes = -(-workload.group // tiles.get("head_tile", 1))
             return passes * workload.batch * workload.kv_heads * workload.queries + keys
         case Dataflow.TILED_PRODUCTS:
             return (2 if "gradient_rows" in tiles else 3) * rows + 2 * keys

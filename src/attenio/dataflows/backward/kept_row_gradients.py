@@ -26,6 +26,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
     add_key_gradient,
@@ -99,11 +100,6 @@ class Keys(NamedTuple):
     dV: Tile | None
 
 
-def _part(tile: Tile, at: Indices, rows: Indices) -> Tile:
-    """Rows of a tile, and what they are called."""
-    return Tile(tile.name, tile.values[at], rows, tile.columns, tile.words_each)
-
-
 class RowSlots:
     """Rows in slots; of those that have left before they were done, partial gradients and D are in slow memory."""
 
@@ -135,7 +131,7 @@ class RowSlots:
         problem, group = self._problem, self._problem.group
         named = np.arange(group, dtype=np.int64) * problem.pattern.rows + visit.key
         places = np.arange(visit.slot * group, (visit.slot + 1) * group, dtype=np.intp)
-        held = _Rows(*(_part(tile, slice(places[0], places[-1] + 1), compact(named)) for tile in self._slots))
+        held = _Rows(*(part(tile, slice(places[0], places[-1] + 1), compact(named)) for tile in self._slots))
         if visit.arrives:
             self._arrive(held, (compact(named), places), again=again)
         yield held
@@ -162,12 +158,12 @@ class RowSlots:
     def meet(self, rows: _Rows, keys: Keys, at: Indices, named: Indices) -> None:
         """Rows meet keys, those at these places."""
         fast, arithmetic = self._fast, self._problem.arithmetic
-        K, V, dK = (_part(tile, at, named) for tile in (keys.K, keys.V, keys.dK))
+        K, V, dK = (part(tile, at, named) for tile in (keys.K, keys.V, keys.dK))
         S = Tile("S", np.zeros((len(rows.Q.values), len(K.values)), dtype=np.float32), rows.Q.rows, named)
         make_scores(fast, arithmetic, S, rows.Q, K)
         P = exponentiate_with(fast, arithmetic, S, rows.L, None)
         if keys.dV is not None:
-            dV = _part(keys.dV, at, named)
+            dV = part(keys.dV, at, named)
             add_value_gradient(fast, arithmetic, dV, P, rows.dO)
             keys.dV.values[at] = dV.values
         dS = turn_into_score_gradient(fast, arithmetic, P, (rows.D, rows.L), (rows.dO, V))

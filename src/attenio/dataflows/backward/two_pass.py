@@ -14,11 +14,14 @@
         store dK_j, dV_j
     store zeros for rows and keys that nothing needs
 
+With kept_keys and kept_rows what passes goes through slots that keep some of it for the next tile (``kept_passes``).
+
 Scores are computed twice. Every sum is made in one place and in one order, so results repeat to the bit.
 """
 
 import numpy as np
 
+from attenio.dataflows.backward.kept_passes import key_gradients, query_gradients
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
     add_key_gradient,
@@ -41,6 +44,12 @@ def two_pass(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
     pattern = problem.pattern
     delta = problem.spilled("D", problem.group * pattern.rows, 1)
+    if "kept_keys" in tiles:
+        first = min(tiles["query_tile"], pattern.rows), min(tiles["kept_keys"], pattern.keys)
+        query_gradients(problem, delta, first, fast)
+        second = min(tiles["stationary_keys"], pattern.keys), min(tiles["kept_rows"], pattern.rows)
+        key_gradients(problem, delta, second, fast)
+        return
     p, h = min(tiles["query_tile"], pattern.rows), min(tiles["head_tile"], problem.group)
     _query_gradients(problem, delta, (p, h, min(tiles["key_tile"], pattern.keys)), fast)
     c, r = min(tiles["stationary_keys"], pattern.keys), min(tiles["passing_queries"], pattern.rows)

@@ -7,7 +7,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
-from attenio.planning.words.form import Form, Sizes
+from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 from attenio.workload import Direction
 
 # In the order in which equals are preferred. The dataflows that are missing never move less than one that is here:
@@ -61,8 +61,8 @@ def allowed_forms(
         forms = forms[:-1]
     if problems.granularity.is_free:
         return forms
-    if dataflow in ONE_BY_ONE:
-        return ()
+    # slots keep what rows meet one score at a time
+    forms = tuple(f for f in forms if not any(isinstance(phase, KeptTile | RollingTile) for phase in f.phases))
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))
 
 

@@ -3,8 +3,15 @@
 moved = g (L(p)(d + 2dv + 2w) + n d) + ceil(g/h) U(p)(d + dv)  +  F(d + dv) + g V(c)(d + dv + 2w) + m(d + dv)
 peak  = max(h'p'(d + dv) + h'p'dw + 3h'p'w + h'p'b'w + b'(d + dv) + 1,
             c'(d + dv)(1 + w) + r'(d + dv) + 3r'w + r'c'w)
+
+With ``kept_keys`` s and ``kept_rows`` t, slots keep what passes for the next tile, and scores are made one by one:
+
+moved = g (L(p)(d + 2dv + 2w) + n d + (U(p) - K(p, s))(d + dv))
+        + F(d + dv) + g (V(c) - K(c, t))(d + dv + 2w) + m(d + dv)
+peak  = max(p'(d + dv + dw + 2w) + s'(d + dv) + 2w + 1,  c'(d + dv)(1 + w) + t' g (d + dv + 2w) + 2w)
 """
 
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.words.backward.common import (
     all_gradients,
     passing_words,
@@ -12,7 +19,7 @@ from attenio.planning.words.backward.common import (
     visit_words,
     visiting_words,
 )
-from attenio.planning.words.form import Form, Held, RowTile, Sizes
+from attenio.planning.words.form import Form, Held, KeptTile, RowTile, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
@@ -26,4 +33,27 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         RowTile("stationary_keys", "passing_queries", second, loads=visit_words(sizes), across=True),
     )
     names = ("query_tile", "head_tile", "key_tile", "stationary_keys", "passing_queries")
-    return (Form(names, phases, all_gradients(sizes)),)
+    return Form(names, phases, all_gradients(sizes)), _kept(sizes, own)
+
+
+def _kept(sizes: Sizes, own: Counts) -> Form:
+    w, both = sizes.intermediate_words, sizes.d + sizes.value_dim
+    rows = KeptTile(
+        "query_tile",
+        "kept_keys",
+        per_row=both + (sizes.d + 2) * w,
+        per_slot=both,
+        beside=2 * w + 1,
+        loads=both,
+        live=own,
+    )
+    keys = KeptTile(
+        "stationary_keys",
+        "kept_rows",
+        per_row=stationary_words(sizes),
+        per_slot=sizes.group * (both + 2 * w),
+        beside=2 * w,
+        loads=visit_words(sizes),
+        across=True,
+    )
+    return Form(("query_tile", "kept_keys", "stationary_keys", "kept_rows"), (rows, keys), all_gradients(sizes))
