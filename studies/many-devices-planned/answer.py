@@ -3,6 +3,7 @@
 from typing import Any
 
 CELL = 34
+LAYOUTS = ("strips", "patches")
 TIMES = ("seconds", "exchange_seconds", "simulated_seconds", "simulated_exchange_seconds")
 
 
@@ -145,12 +146,12 @@ def _times(results: dict[str, Any]) -> list[str]:
         "message waits for its ports, event by event; a dash where there are more than 400,000 messages in a circle.",
         "",
         "| heads/KV | pass | devices | grid | planned | simulated | ring | simulated | USP | simulated | strips"
-        " | simulated |",
-        "|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        " | simulated | patches | simulated |",
+        "|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for row in results["times"]:
         cells = []
-        for name in ("attenio", "zigzag", "usp", "strips"):
+        for name in ("attenio", "zigzag", "usp", *LAYOUTS):
             time = row["times"][name] or dict.fromkeys(TIMES)
             cells += [_both(time["seconds"], time["exchange_seconds"])]
             cells += [_both(time["simulated_seconds"], time["simulated_exchange_seconds"])]
@@ -158,19 +159,23 @@ def _times(results: dict[str, Any]) -> list[str]:
         about = f"{row['heads']}/{row['kv_heads']} | {row['direction']} | {row['devices']:,} | {grid}"
         lines.append(f"| {about} | {' | '.join(cells)} |")
     ratios = _ratios(results, ("attenio", "zigzag", "usp"))
-    of_strips = _ratios(results, ("strips",))
-    longer = [
-        row["times"]["strips"]["seconds"] / row["times"]["attenio"]["seconds"]
-        for row in results["times"]
-        if row["times"]["strips"] is not None
-    ]
+    of_layouts = _ratios(results, LAYOUTS)
+    strips, patches = (
+        [
+            row["times"][name]["seconds"] / row["times"]["attenio"]["seconds"]
+            for row in results["times"]
+            if row["times"][name] is not None
+        ]
+        for name in LAYOUTS
+    )
     lines += [
         "",
         f"Simulated exchange over planned: {min(ratios):.3f} to {max(ratios):.3f} in {len(ratios)} plans of grids, and",
-        f"{min(of_strips):.2f} to {max(of_strips):.2f} in {len(of_strips)} of strips, whose messages are of many sizes",
-        f"and wait for each other. On these nodes strips take {min(longer):.2f} to {max(longer):.2f} times as long as",
-        "grids though they send fewer words: a grid keeps most words within a node, and what a rank of strips receives",
-        "is less even than what it sends. They are for networks without levels.",
+        f"{min(of_layouts):.2f} to {max(of_layouts):.2f} in {len(of_layouts)} of strips and patches, whose messages",
+        f"are of many sizes and wait for each other. On these nodes strips take {min(strips):.2f} to {max(strips):.2f}",
+        f"times as long as grids, and patches {min(patches):.2f} to {max(patches):.2f} times, though they send fewer",
+        "words: a grid keeps most words within a node, and what a rank of strips or patches receives is less even than",
+        "what it sends. They are for networks without levels.",
     ]
     return lines
 

@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 
 from attenio.cluster.patches import Patchwork, plan_patches, tables
 from attenio.cluster.patches.layout import holdings
-from attenio.cluster.patches.tables import packed
+from attenio.cluster.patches.tables import packed, unpacked
 from attenio.cluster.spans import Tokens
 from attenio.cluster.strips import best_strips
 from attenio.files import write_atomically
@@ -33,7 +33,7 @@ N, D = 2**20, 128
 WITHOUT_RECIPE = 11
 # Words of a row and of a key on their way and back, in units of d.
 WORDS = {"f": (1, 1, 2, 0), "b": (2, 1, 2, 2)}
-BEGINNINGS = {"heads": 0, "rows": 1, "strips": 2, "columns": 2, "before": 2}
+BEGINNINGS = {"heads": 0, "rows": 1, "strips": 2, "columns": 2, "table 3": 2, "before": 2}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Stage:
     """One annealing: blocks, limit of what a device sends, excess, balance, heat at first, moves and seed.
 
     It begins with pairs by heads, with own rows, with planned strips, with the mirror image of these (strips of keys
-    with all rows after them), or with the table of the stage before.
+    with all rows after them), with a table that is kept, or with the table of the stage before.
     """
 
     blocks: int
@@ -100,11 +100,35 @@ RECIPES = (
     )),
     Recipe(64, 8, 16, "b", 4, (
         Stage(16, 182, 32, (4, 60), 28, 4000, 1, "rows"), Stage(32, 364, 48, (4, 80), 7, 8000, 1, "before"),
+        Stage(64, 740, 128, (4, 80), 6, 12000, 3, "before", passes_rows=True),
     )),
     Recipe(64, 8, 32, "f", 4, (
         Stage(32, 133, 32, (4, 60), 28, 4000, 1, "rows"), Stage(64, 266, 48, (4, 80), 7, 8000, 1, "before"),
     )),
     Recipe(64, 8, 32, "b", 4, (Stage(32, 224, 32, (4, 60), 14, 4000, 1, "strips"),)),
+    Recipe(1, 1, 8, "b", 8, (Stage(16, 16, 32, (4, 60), 20, 5000, 1, "heads", passes_rows=True),)),
+    Recipe(1, 1, 16, "b", 8, (
+        Stage(16, 13, 16, (4, 60), 20, 4000, 11, "rows", passes_rows=True),
+        Stage(32, 26, 32, (4, 60), 6, 8000, 11, "before", passes_rows=True),
+    )),
+    Recipe(8, 8, 64, "b", 4, (Stage(64, 121, 32, (8, 200), 4, 24000, 1, "columns"),)),
+    Recipe(16, 1, 32, "f", 4, (
+        Stage(32, 41, 32, (8, 200), 28, 4000, 1, "rows"), Stage(64, 82, 48, (16, 600), 10, 12000, 1, "before"),
+    )),
+    Recipe(16, 1, 32, "b", 4, (
+        Stage(32, 73, 32, (12, 300), 60, 8000, 1, "rows"), Stage(64, 146, 48, (16, 600), 14, 24000, 1, "before"),
+    )),
+    Recipe(32, 8, 8, "b", 4, (
+        Stage(32, 364, 256, (4, 120), 14, 16000, 5, "table 3", passes_rows=True),
+        Stage(64, 730, 256, (4, 200), 6, 16000, 5, "before", passes_rows=True),
+    )),
+    Recipe(8, 8, 16, "b", 4, (
+        Stage(16, 61, 32, (4, 60), 28, 16000, 2, "heads", passes_rows=True),
+        Stage(32, 120, 48, (4, 80), 6, 8000, 1, "before", passes_rows=True),
+    )),
+    Recipe(64, 8, 64, "f", 4, (Stage(64, 190, 32, (8, 200), 14, 16000, 1, "strips"),)),
+    Recipe(64, 8, 64, "b", 4, (Stage(64, 325, 48, (8, 200), 28, 20000, 1, "strips", passes_rows=True),)),
+    Recipe(32, 32, 64, "b", 1, (Stage(64, 0, 0, (8, 8), 2, 0, 1, "columns"),)),
 )  # fmt: skip
 
 
@@ -121,6 +145,9 @@ def annealed(recipe: Recipe) -> Patchwork:
                 planned = replace(recipe, direction="f" if stage.begin == "columns" else direction)
                 strips = table_of_strips(planned, stage.blocks)
                 start.write_text(text_of(mirrored(strips) if stage.begin == "columns" else strips), encoding="ascii")
+            elif stage.begin.startswith("table "):
+                kept = json.loads(KEPT.read_text(encoding="utf-8"))[int(stage.begin.split()[1])]
+                start.write_text(text_of(unpacked(kept)), encoding="ascii")
             numbers = (
                 recipe.devices, recipe.kv_heads, stage.blocks, group * row_out, group * row_back, *keys, stage.limit,
                 stage.excess, *stage.balance, stage.heat, 2, stage.thousand_moves, stage.seed,
