@@ -33,7 +33,7 @@ N, D = 2**20, 128
 WITHOUT_RECIPE = 11
 # Words of a row and of a key on their way and back, in units of d.
 WORDS = {"f": (1, 1, 2, 0), "b": (2, 1, 2, 2)}
-BEGINNINGS = {"heads": 0, "rows": 1, "strips": 2, "columns": 2, "table 3": 2, "before": 2}
+BEGINNINGS = {"heads": 0, "rows": 1}  # 2 for all that begin with a table
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,7 @@ RECIPES = (
     Recipe(64, 8, 8, "f", 8, (
         Stage(16, 124, 32, (4, 60), 28, 4000, 1, "rows"), Stage(32, 249, 48, (4, 80), 7, 8000, 1, "before"),
     )),
-    Recipe(64, 8, 16, "b", 4, (
-        Stage(16, 182, 32, (4, 60), 28, 4000, 1, "rows"), Stage(32, 364, 48, (4, 80), 7, 8000, 1, "before"),
-        Stage(64, 740, 128, (4, 80), 6, 12000, 3, "before", passes_rows=True),
-    )),
+    Recipe(64, 8, 16, "b", 4, (Stage(64, 740, 128, (4, 80), 6, 12000, 3, "table 10", passes_rows=True),)),
     Recipe(64, 8, 32, "f", 4, (
         Stage(32, 133, 32, (4, 60), 28, 4000, 1, "rows"), Stage(64, 266, 48, (4, 80), 7, 8000, 1, "before"),
     )),
@@ -151,7 +148,7 @@ def annealed(recipe: Recipe) -> Patchwork:
             numbers = (
                 recipe.devices, recipe.kv_heads, stage.blocks, group * row_out, group * row_back, *keys, stage.limit,
                 stage.excess, *stage.balance, stage.heat, 2, stage.thousand_moves, stage.seed,
-                6 if stage.passes_rows else 2, BEGINNINGS[stage.begin],
+                6 if stage.passes_rows else 2, BEGINNINGS.get(stage.begin, 2),
             )  # fmt: skip
             subprocess.run([program, *map(str, numbers), found, start], check=True)
             start.write_bytes(found.read_bytes())
