@@ -54,8 +54,8 @@ def bounds_for(workload: Workload, fast_words: int, *, units: int = 1, degree: i
      'fast-products', 'one-shot', 'row-passes', 'operator-by-operator', 'saha-ye']
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
-    ['compulsory', 'gradient-rows', 'gradient-epochs', 'fused-gradient-epochs', 'whole-gradient-epochs',
-     'five-products', 'fast-products', 'li-liang', 'nonzeros']
+    ['compulsory', 'gradient-rows', 'fused-gradient-epochs', 'whole-gradient-epochs', 'five-products',
+     'fast-products', 'li-liang', 'nonzeros']
     """
     checked_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attenio.bounds.backward.fused_epochs import _weight_of_row_gradients, fused_gradient_epochs
-from attenio.bounds.backward.gradient_epochs import gradient_epochs
+from attenio.bounds.backward.gradient_rows import gradient_rows
 from attenio.workload import Workload
 
 
@@ -33,7 +33,7 @@ def test_small_fast_memories_pay_for_four_products_and_large_ones_are_left_to_ot
     workload = Workload(n=4096, d=128, direction="backward")
     words = fused_gradient_epochs(workload, 66).words
     assert 0.97 < words / (8 * workload.scores * 128 / 66**0.5 - workload.scores) <= 1
-    assert words > 1.25 * gradient_epochs(workload, 66).words
+    assert words > 1.25 * gradient_rows(workload, 66).words
     assert fused_gradient_epochs(workload, 2 * 128**2 // 3).words > 0
     assert fused_gradient_epochs(workload, 2 * 128**2 // 3 + 1).words == 0
 

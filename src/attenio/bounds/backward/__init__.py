@@ -2,7 +2,6 @@
 
 from attenio.bounds.backward.five_products import five_product_words, five_products
 from attenio.bounds.backward.fused_epochs import fused_gradient_epochs, fused_gradient_words
-from attenio.bounds.backward.gradient_epochs import gradient_epoch_words, gradient_epochs
 from attenio.bounds.backward.gradient_rows import gradient_row_words, gradient_rows
 from attenio.bounds.backward.li_liang import li_liang
 from attenio.bounds.backward.nonzeros import nonzeros
@@ -27,7 +26,6 @@ def gradient_bounds(workload: Workload, fast_words: int, *, units: int = 1) -> t
     """The ordinary bounds of a backward pass or a training step, whatever the forward pass has saved."""
     return (
         gradient_rows(workload, fast_words, units=units),
-        gradient_epochs(workload, fast_words, units=units),
         fused_gradient_epochs(workload, fast_words, units=units),
         *((whole_gradient_epochs(workload, fast_words),) if units == 1 else ()),
     )
@@ -42,10 +40,7 @@ def gradient_words(
     scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0, *, step: bool = False
 ) -> Floats:
     """The largest of these bounds, for floats or arrays of floats; ``step`` asks about a training step."""
-    epochs = larger(
-        gradient_row_words(scores, d, value_dim, fast_words, units, step=step),
-        gradient_epoch_words(scores, d, value_dim, fast_words, units, step=step),
-    )
+    rows = gradient_row_words(scores, d, value_dim, fast_words, units, step=step)
     fused = fused_gradient_words(scores, d, value_dim, fast_words, units)
     whole = whole_gradient_words(scores, d, value_dim, fast_words, units, step=step)
-    return larger(epochs, larger(fused, whole))
+    return larger(rows, larger(fused, whole))

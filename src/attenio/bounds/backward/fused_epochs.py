@@ -45,7 +45,7 @@ def fused_gradient_epochs(workload: Workload, fast_words: int, *, units: int = 1
     Theorem: for whole T >= M and A = M + T <= 4d²/3, 4dv², with r = 1 - A/4dv² and a weight w close to 1,
     words >= T Z (dv (r + sqrt(r)) + 2 w d)/(A/3)^(3/2) - Z - (T - M). With e the lesser of d and dv and A <= 4e²/3 also
     words >= T 2 Z (d + dv)/((A/3)^(3/2) (1 + A/16e²)) - Z - (T - M).
-    Assumes: as gradient-epochs, and dP occupies a word when it is used.
+    Assumes: as gradient-rows, and dP occupies a word when it is used.
     Regime: fast memory up to about d²/2; approaches 8 Z d/sqrt(M) for equal widths.
     Proof: docs/theory/backward_fused_epochs.md
 

@@ -17,6 +17,18 @@ def weights(d: Floats, value_dim: Floats, *, step: bool = False) -> Weights:
     return together / (2.0 * d), with_p, pair
 
 
+def even_weights(d: Floats, value_dim: Floats, *, step: bool = False) -> Weights:
+    """Every product counts the same, which is better in small fast memories where values are wider than keys."""
+    each = where(value_dim <= d, 2.0 * (d + value_dim), 4.0 * d)
+    return each, each, each * (2.0 * (d + value_dim) if step else 2.0 * d + value_dim)
+
+
+def all_weights(d: Floats, value_dim: Floats, *, step: bool = False) -> tuple[Weights, ...]:
+    """Every choice of weights; a step is also a backward pass."""
+    ways = (False, True) if step else (False,)
+    return tuple(weigh(d, value_dim, step=way) for weigh in (weights, even_weights) for way in ways)
+
+
 def _heaviest(weigh: Weights) -> Floats:
     return larger(weigh[0], weigh[1])
 
@@ -57,10 +69,10 @@ def gradient_row_words(
     scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0, *, step: bool = False
 ) -> Floats:
     """The bound in whole words, for floats or arrays of floats; a step also computes the output."""
-    backward = _words(scores, weights(d, value_dim), fast_words, units)
-    if not step:
-        return backward
-    return larger(backward, _words(scores, weights(d, value_dim, step=True), fast_words, units))
+    best: Floats = 0.0
+    for weigh in all_weights(d, value_dim, step=step):
+        best = larger(best, _words(scores, weigh, fast_words, units))
+    return best
 
 
 def gradient_rows(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:

@@ -1,8 +1,7 @@
-"""Whole epochs of the gradient: a fast memory more than gradient rows or gradient epochs, as epochs are whole."""
+"""Whole epochs of the gradient: a fast memory more than gradient rows, as epochs are whole."""
 
-from attenio.bounds.backward.gradient_epochs import gradient_products_per_epoch, reuse_of_fresh_pairs
-from attenio.bounds.backward.gradient_rows import Weights, budget_for, weighed_products_per_epoch, weights
-from attenio.bounds.floats import Floats, larger, root, where
+from attenio.bounds.backward.gradient_rows import Weights, all_weights, budget_for, weighed_products_per_epoch
+from attenio.bounds.floats import Floats, larger, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.bounds.whole_epochs import SHARES, best_whole_epochs
 from attenio.workload import Direction, Workload
@@ -15,28 +14,13 @@ def _from_rows(scores: Floats, weigh: Weights, fast_words: Floats) -> Floats:
     return best_whole_epochs(counts, work, lambda part: budget_for(part, weigh), fast_words)
 
 
-def _from_products(products: Floats, tau: Floats, fast_words: Floats) -> Floats:
-    """Where an epoch of A words does no more than sqrt(27 tau/256) A² products."""
-    square = root(27.0 * tau / 256.0)
-
-    def budget(work: Floats) -> Floats:
-        words = root(work / square)
-        return where(gradient_products_per_epoch(words, tau) <= square * words * words, words, 0.0)
-
-    counts = (products / (4.0 * square * fast_words * fast_words),)
-    return best_whole_epochs(counts, products, budget, fast_words)
-
-
 def whole_gradient_words(
     scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0, *, step: bool = False
 ) -> Floats:
     """The bound in whole words, for floats or arrays of floats; nothing for several fast memories."""
     best: Floats = 0.0
-    for whole in (False, True) if step else (False,):
-        products = scores * (2.0 * (d + value_dim) if whole else 2.0 * d + value_dim)
-        tau = reuse_of_fresh_pairs(d, value_dim, step=whole)
-        best = larger(best, _from_rows(scores, weights(d, value_dim, step=whole), fast_words))
-        best = larger(best, _from_products(products, tau, fast_words))
+    for weigh in all_weights(d, value_dim, step=step):
+        best = larger(best, _from_rows(scores, weigh, fast_words))
     return where(units > 1.0, 0.0, best)
 
 
@@ -44,10 +28,9 @@ def whole_gradient_epochs(workload: Workload, fast_words: int) -> LowerBound:
     """The floor under every backward pass, or step, on one fast memory, with a second term.
 
     Theorem: words >= M + k T for all whole k and T with k W(M + T) less than all work, W and the work being those of
-    gradient-rows, or of gradient-epochs. For equal widths about 12 Z d²/M + M from M = 5 d² on, 16 Z d²/M + M for a
-    step.
+    gradient-rows. For equal widths about 12 Z d²/M + M from M = 5 d² on, 16 Z d²/M + M for a step.
     Assumes: as gradient-rows; one fast memory, which is empty at the beginning.
-    Regime: adds to gradient-rows and gradient-epochs where fast memory is within a factor of ten of the inputs.
+    Regime: adds to gradient-rows where fast memory is within a factor of ten of the inputs.
     Proof: docs/theory/whole_epochs.md
 
     >>> whole_gradient_epochs(Workload(n=4096, d=64, direction="backward"), 4096 * 64).words / (4096 * 64)
