@@ -173,14 +173,14 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
             ):
                 if _is_grad_enabled():
                     keys = key.shape
-                    if keys == value.shape and (kind is None or kind is _BOOL or is_tame(attn_mask)):
+                    if keys == value.shape:
                         form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
-                        if form == _plain:
-                            way = PLAIN
-                        elif form == _only_key:  # its weight is 1, and a scale of 0 makes gradients exact
-                            is_causal, scale, way = False, 0.0, PLAIN
-                        else:
-                            way = _looked_up(form)
+                        if form == _only_key:  # its weight is 1 whatever its score
+                            return scaled_dot_product_attention(
+                                query, key, value, attn_mask, scale=0.0, enable_gqa=enable_gqa
+                            )
+                        if kind is None or kind is _BOOL or is_tame(attn_mask):
+                            way = PLAIN if form == _plain else _looked_up(form)
                 elif (size := key.nbytes) == value.nbytes:
                     if (
                         0 < size <= _short_bytes

@@ -150,19 +150,21 @@ def test_a_form_seen_with_other_strides_is_computed_as_well(wants):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("masks", [None, "boolean", "float"])
-def test_gradients_of_an_only_key_are_zero_whoever_computes_them(dtype, masks, called):
-    q, k, v = (x.requires_grad_() for x in drawn(queries=3, keys=1, dtype=dtype))
+@pytest.mark.parametrize("kv_heads", [2, 4])
+def test_gradients_of_an_only_key_are_zero_whoever_computes_them(dtype, masks, kv_heads, called):
+    q, k, v = (x.requires_grad_() for x in drawn(kv_heads=kv_heads, queries=3, keys=1, dtype=dtype))
     hidden = torch.tensor([[False], [True], [False]])
     mask = {None: None, "boolean": ~hidden, "float": torch.zeros(3, 1).masked_fill(hidden, -torch.inf).to(dtype)}[masks]
     seen = torch.ones(3, 1) if mask is None else (~hidden).float()
-    for _ in range(2):
-        output = attention(q, k, v, mask)
-        assert torch.equal(output, (v * seen).to(dtype))
+    group = 4 // kv_heads
+    for _ in range(3):
+        output = attention(q, k, v, mask, enable_gqa=kv_heads < 4)
+        assert torch.equal(output, (v.repeat_interleave(group, 1) * seen).to(dtype))
         g = torch.ones_like(output)
         of_query, of_key, of_value = torch.autograd.grad(output, (q, k, v), g)
         assert not of_query.any() and not of_key.any()
-        assert torch.equal(of_value, (g * seen).sum(2, keepdim=True).to(dtype))
-    assert len(called) == 2
+        assert torch.equal(of_value, (group * g[:, :kv_heads] * seen).sum(2, keepdim=True).to(dtype))
+    assert len(called) == 3
 
 
 @pytest.mark.parametrize("kind", ["dense", "groups", "boolean", "window"])
