@@ -162,7 +162,7 @@ of the best small-cache schedule, over the widths at which a tile of it fits:
 {gains}
 
 At d²/4 the best small-cache schedule is {low:.2f} to {high:.2f} times the largest bound. That bound
-counts four of the five products, so this is no proof that a better schedule exists.
+counts about four and a half of the five products, so this is no proof that a better schedule exists.
 
 ![words against memory](figure.svg)
 """
