@@ -18,6 +18,17 @@ def test_it_tells_versions_extras_backends_and_that_results_are_right(attenio: A
     assert all(each["held"] for each in found["checks"]) and len(found["checks"]) == 5
 
 
+def test_a_hopper_gpu_without_nvrtc_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    compiler = pytest.importorskip("attenio.kernels.hopper.cuda.compiler")
+    for name, value in (("is_available", True), ("get_device_name", "H200"), ("get_device_capability", (9, 0))):
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    monkeypatch.setattr(installation, "version_of", lambda name: "1")
+    for library, said in ((None, "NVRTC is missing (package nvidia-cuda-nvrtc)"), (object(), "H200")):
+        monkeypatch.setattr(compiler, "library", lambda library=library: library)
+        assert installation.backends()[0].why.endswith(said)
+
+
 def test_what_is_missing_is_told_with_the_way_to_it(attenio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     there = installation.version_of
     monkeypatch.setattr(installation, "version_of", lambda name: None if name in ("torch", "plotly") else there(name))

@@ -95,7 +95,7 @@ def backends() -> tuple[Backend, ...]:
         Backend(
             name="hopper",
             runs=hopper and triton,
-            why=device
+            why=f"{device}{_without_nvrtc()}"
             if hopper and triton
             else no_gpu
             if not gpu
@@ -106,6 +106,13 @@ def backends() -> tuple[Backend, ...]:
         Backend(name="triton", runs=gpu and triton, why=device if gpu and triton else no_gpu if not gpu else no_triton),
         Backend(name="cpu", runs=True, why=f"{threads} threads{compiled}"),
     )
+
+
+def _without_nvrtc() -> str:
+    """What is missing where CUDA C++ cannot be compiled."""
+    from attenio.kernels.hopper.cuda.compiler import library
+
+    return "" if library() else "; the forward pass runs in Gluon alone: NVRTC is missing (package nvidia-cuda-nvrtc)"
 
 
 def version_of(package: str) -> str | None:
