@@ -109,7 +109,7 @@ def _proven(head: CausalHeads, first: _FirstKeys, beyond: Values, others: float)
     worth = (prices + first.one) / (g * least)  # a pair word is one pair
     for_pairs = np.minimum(_pair_prices(head, prices[:, None], first, beyond), 1 - worth)
     # row i with the first i - 1 keys; its neighbour has a price of its own
-    before = np.minimum(first.row, first.one * np.arange(last))
+    before = np.minimum(first.row, first.one * np.arange(last, dtype=np.int64))
     rest = np.minimum(first.row - before, np.maximum(first.one - prices[:, None], 0.0))
     for_edges = head.heads * least * (last * prices + (before + rest).sum(axis=1))
     return float(max((for_edges + for_pairs * others).max(), 0.0))
