@@ -119,12 +119,13 @@ def in_strips() -> list[dict[str, Any]]:
 
 
 def in_patches() -> list[dict[str, Any]]:
-    """Causal work as patchworks: of every rank's own rows, of the planner, and keys that are passed on."""
+    """Causal work as patchworks: of every rank's own rows, of the planner, and keys and rows that are passed on."""
     ranks = dist.get_world_size()
     rows = tuple(row for row in range(ranks) for _ in range(row + 1))
     shared = tuple(max(1, row) if row != key else row for row in range(ranks) for key in range(row + 1))
+    columns = tuple(key for row in range(ranks) for key in range(row + 1))
     kept = [each for each in tables() if each.devices == ranks and each.blocks <= 32][:2]
-    every = [Patchwork(owners=tuple(range(ranks)), makers=makers) for makers in ((rows, shared), (shared,))]
+    every = [Patchwork(owners=tuple(range(ranks)), makers=makers) for makers in ((rows, shared), (columns,))]
     return with_layouts(*((each, torch.float32) for each in (*every, *kept)), (kept[0], torch.bfloat16))
 
 
