@@ -76,3 +76,10 @@ def test_flash_decoding_splits_keys_until_every_unit_has_work() -> None:
     busy = published_plan(Workload(n=65536, d=64, heads=32, kv_heads=8), machine, "split-keys")
     assert busy is not None
     assert busy.tiles["keys_per_split"] == 65536 // 2
+
+
+@pytest.mark.parametrize("fast_words", [1, 2, 3, 4, 5])
+def test_a_memory_that_sinks_fill_has_no_published_tiles(fast_words: int) -> None:
+    workload = Workload(n=13, d=2, value_dim=20, heads=12, kv_heads=3, sinks=True)
+    found = [each for each in candidates_for(workload, fast_words) if each.plan is not None]
+    assert all(each.plan.peak_words <= fast_words for each in found if each.plan)

@@ -38,7 +38,9 @@ from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload, checked_workload
 
 
-def bounds_for(workload: Workload, fast_words: int, *, units: int = 1, degree: int | None = None) -> Listed[LowerBound]:
+def bounds_for(
+    workload: Workload, fast_words: int, *, units: int = 1, degree: int | None = None, probabilities_saved: bool = False
+) -> Listed[LowerBound]:
     """Every bound for a fast memory of this many words, the absolute ones first.
 
     They hold for all heads and the whole batch together; a workload with ``heads=1, batch=1`` asks about one head.
@@ -46,7 +48,8 @@ def bounds_for(workload: Workload, fast_words: int, *, units: int = 1, degree: i
     The workload says whether they are about the forward pass, the backward pass or a training step.
 
     With a tolerance, what holds for exact attention binds exact algorithms only and is no longer absolute; ``degree``
-    is that of the polynomial that the tolerance takes, where one is known.
+    is that of the polynomial that the tolerance takes, where one is known. A backward pass with ``probabilities_saved``
+    reads those of the forward pass, and need not make scores.
 
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -60,13 +63,14 @@ def bounds_for(workload: Workload, fast_words: int, *, units: int = 1, degree: i
     checked_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
     checked_count("units", units, most=2**20)
-    return Listed(_every_bound(workload, fast_words, units, degree))
-
-
-def _every_bound(workload: Workload, fast_words: int, units: int, degree: int | None) -> tuple[LowerBound, ...]:
     if workload.tolerance is not None:
-        exact = bounds_for(replace(workload, tolerance=None), fast_words, units=units)
-        return approximate_bounds(workload, fast_words, exact, units=units, degree=degree)
+        alone = replace(workload, tolerance=None)
+        exact = bounds_for(alone, fast_words, units=units, probabilities_saved=probabilities_saved)
+        return Listed(approximate_bounds(workload, fast_words, exact, units=units, degree=degree))
+    return Listed(_every_bound(workload, fast_words, units, makes_scores=not probabilities_saved))
+
+
+def _every_bound(workload: Workload, fast_words: int, units: int, *, makes_scores: bool) -> tuple[LowerBound, ...]:
     if workload.has_scales:
         # the proofs of the others take an entry for a word
         outputs = () if workload.values_in_keys else (output_epochs(workload, fast_words, units=units),)
@@ -93,7 +97,7 @@ def _every_bound(workload: Workload, fast_words: int, units: int, degree: int | 
             return (
                 compulsory(workload),
                 *gradient_bounds(workload, fast_words, units=units),
-                five_products(workload, fast_words, units=units),
+                *((five_products(workload, fast_words, units=units),) if makes_scores else ()),
                 fast_products(workload, fast_words, units=units),
                 *growth_of_gradients(workload, fast_words),
             )

@@ -140,7 +140,10 @@ def _planned(question: Question, workload: "Workload", dataflow: str | None, til
     chosen = dataflow_named(dataflow)
     given = None if tiles is None or chosen is None else plan_with(workload, machine, chosen, tiles_from_text(tiles))
     answered = answer(workload, machine, dataflow=chosen)
-    return answered if given is None else replace(answered, plan=given)
+    if given is None:
+        return answered
+    bounds = tuple(given.lower_bounds) if given.reads_probabilities else answered.lower_bounds
+    return replace(answered, plan=given, lower_bounds=bounds)
 
 
 def _as_json(

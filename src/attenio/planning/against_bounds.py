@@ -24,19 +24,25 @@ class AgainstBounds(Shown):
     @property
     def lower_bounds(self) -> Listed[LowerBound]:
         """Every bound on what moves where this plan moves its words."""
+        saved = self.reads_probabilities
         if self.boundary is None:
-            return bounds_for(self.workload, self.fast_words)
-        inside = self.boundary.words_inside(self.workload.dtype)
-        return bounds_for(self.workload, inside, units=self.boundary.fast.units)
+            return bounds_for(self.workload, self.fast_words, probabilities_saved=saved)
+        inside, units = self.boundary.words_inside(self.workload.dtype), self.boundary.fast.units
+        return bounds_for(self.workload, inside, units=units, probabilities_saved=saved)
+
+    @property
+    def reads_probabilities(self) -> bool:
+        """Whether this is a backward pass that reads the probabilities which the forward pass has saved."""
+        return False
 
     @property
     def bound(self) -> LowerBound:
-        """The largest bound that every algorithm with ordinary products obeys, as every plan here is."""
+        """The largest bound that every algorithm with ordinary products obeys that is given what this plan is."""
         return largest_ordinary(self.lower_bounds)
 
     @property
     def gap(self) -> float:
-        """Words of the plan over the bound; 1 is a proof that nothing with ordinary products moves less."""
+        """Words of the plan over the bound; 1 is a proof: nothing with ordinary products, given as much, moves less."""
         return self.moved_words / self.bound.words
 
     @property

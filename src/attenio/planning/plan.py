@@ -199,6 +199,11 @@ class Plan(AgainstBounds):
     certificate: Certificate | None = None
     boundary: Boundary | None = field(default=None, compare=False, repr=False)
 
+    @property
+    def reads_probabilities(self) -> bool:
+        """Whether these are tiled products that make no scores."""
+        return self.dataflow is Dataflow.TILED_PRODUCTS and "gradient_keys" in dict(self.tiles)
+
     def facts(self) -> dict[str, Any]:
         """What it is, what it moves and holds, and how far that is from the bound."""
         return {

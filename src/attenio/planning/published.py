@@ -42,6 +42,8 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
     """
     rows, keys = problems.most_rows, problems.most_keys
     memory, fast_words = fast_words, fast_words - problems.held_words
+    if fast_words < 1:  # sinks alone fill it
+        return None
     match dataflow:
         case Dataflow.ATTENIO:  # [AttenIO eq. 15]; floor((M-d)/(2d+4)) where all words are alike
             return Tiles.of(query_tile=max(1, _most_rows(problems, dataflow, fast_words)), key_tile=1)

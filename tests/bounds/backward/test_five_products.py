@@ -9,8 +9,15 @@ import pytest
 from attenio.bounds import bounds_for, largest_ordinary
 from attenio.bounds.backward.five_products import five_products
 from attenio.bounds.recomputed_scores import counted_products
-from attenio.bounds.whole_products import _FIVE_LENGTHS, _FIVE_PRODUCTS
+from attenio.bounds.whole_products import (
+    _FIVE_LENGTHS,
+    _FIVE_PRODUCTS,
+    LARGEST_FAST_WORDS,
+    _best_epochs,
+    most_whole_products,
+)
 from attenio.planning import training_plan_for
+from attenio.planning.training import Saved
 from attenio.workload import Workload
 
 THETA = 2 / np.sqrt(3)
@@ -60,6 +67,22 @@ def test_a_backward_pass_that_finds_its_probabilities_is_not_covered() -> None:
     step = training_plan_for(workload, fast_words, saved="probabilities")
     assert five_products(step.backward.workload, fast_words).words > step.backward.moved_words
     assert largest_ordinary(bounds_for(workload, fast_words)).words <= step.moved_words
+    assert step.backward.reads_probabilities and not training_plan_for(workload, 10**6).backward.reads_probabilities
+    assert "five-products" not in {bound.theorem for bound in step.backward.lower_bounds}
+    assert "finds no probabilities saved" in five_products(step.backward.workload, fast_words).covers
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "fast_words"), [(4096, 1024, 1024), (4096, 4096, 16), (512, 256, 64), (96, 128, 16)]
+)
+def test_no_second_pass_moves_less_than_its_own_bound(n: int, d: int, fast_words: int) -> None:
+    """Whatever the first has saved for it."""
+    workload = Workload(n=n, d=d, direction="training")
+    for saved in Saved:
+        if saved is not Saved.OUTPUTS:  # these stay where both passes are rings
+            step = training_plan_for(workload, fast_words, saved=saved.value)
+            assert step.backward.gap >= 1, saved
+    assert training_plan_for(workload, fast_words).backward.gap >= 1
 
 
 @lru_cache(maxsize=1)
@@ -91,6 +114,18 @@ def test_whole_epochs_of_five_products_are_the_best_ones(fast_words: int) -> Non
     length = int(_FIVE_LENGTHS[fast_words])
     assert most[fast_words + length] == _FIVE_PRODUCTS[fast_words]
     assert rates[length] == max(rates.values())
+
+
+def test_a_unit_of_one_epoch_moves_no_less() -> None:
+    """As the proofs for whole numbers need it: its work counts for no more than the words that it moves."""
+    five, lengths, most = _most_of_five(19), *_best_epochs()
+    whole = most_whole_products(LARGEST_FAST_WORDS)
+    for fast_words in range(1, LARGEST_FAST_WORDS + 1):
+        for clock in range(fast_words):
+            assert lengths[fast_words] * whole[clock] <= (clock + lengths[fast_words] - fast_words) * most[fast_words]
+    for fast_words in range(1, len(_FIVE_LENGTHS)):
+        length, done = _FIVE_LENGTHS[fast_words], _FIVE_PRODUCTS[fast_words]
+        assert all(length * five[clock] <= (clock + length - fast_words) * done for clock in range(fast_words))
 
 
 @pytest.mark.parametrize(("d", "dv", "units"), [(64, 64, 1), (64, 64, 3), (32, 96, 1), (96, 32, 2)])

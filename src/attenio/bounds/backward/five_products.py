@@ -4,7 +4,7 @@ from math import sqrt
 
 from attenio.bounds.epochs import product_epochs
 from attenio.bounds.floats import Floats, larger, smaller
-from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
+from attenio.bounds.lower_bound import MAKES_SCORES, LowerBound, Strength, all_units, between_units
 from attenio.bounds.recomputed_scores import counted_products
 from attenio.bounds.whole_products import whole_product_words
 from attenio.workload import Workload
@@ -45,7 +45,7 @@ def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> Low
         theorem="five-products",
         words=int(five_product_words(*sizes)),
         strength=Strength.ORDINARY,
-        covers=OWN_SUMS,
+        covers=MAKES_SCORES,
         regime=small if fast_words <= counted**2 else f"weak above G² = {counted**2:.6g} words: see gradient-rows",
         citation="derived here, docs/theory/backward_five_products.md",
         assumptions=(
