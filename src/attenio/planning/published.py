@@ -62,11 +62,9 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
             return Tiles.of(query_tile=min(side, rows), key_tile=min(side, keys), depth_tile=side) if side else None
         case Dataflow.SPLIT_KEYS:
             return _flash_decoding(problems, memory, units)
-        case Dataflow.RANK_ONE_TILING | Dataflow.SCORE_STATIONARY | Dataflow.STACKED_GROUPS:
+        case Dataflow.RANK_ONE_TILING | Dataflow.SCORE_STATIONARY | Dataflow.KEPT_KEYS | Dataflow.KEPT_ROWS:
             return None
-        case Dataflow.KEPT_KEYS | Dataflow.KEPT_ROWS:
-            return None
-        case Dataflow.QUERY_STATIONARY | Dataflow.TWO_PASS | Dataflow.TILED_PRODUCTS:
+        case Dataflow.STACKED_GROUPS | Dataflow.QUERY_STATIONARY | Dataflow.TWO_PASS | Dataflow.TILED_PRODUCTS:
             return None
         case Dataflow.FUSED_VALUES | Dataflow.SPILLED_GRADIENTS | Dataflow.KEPT_ROW_GRADIENTS:
             return None
