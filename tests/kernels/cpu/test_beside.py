@@ -1,7 +1,6 @@
 """Laws of calls that go to PyTorch's own attention: what is explained runs, and what is known is checked again."""
 
 import contextlib
-import inspect
 import sys
 
 import pytest
@@ -127,17 +126,6 @@ def test_masks_are_looked_at_again_when_they_were_written_to():
         assert library_calls.is_tame(of_inference)
 
 
-def test_what_was_right_once_does_not_let_through_what_is_wrong():
-    q, k, v = drawn()
-    attention(q, k, v)
-    for wrong in ({"is_causal": 0}, {"enable_gqa": 0}, {"deterministic": 0}, {"window": 2.0}, {"scale": "1"}):
-        with pytest.raises(AttenioError):
-            attention(q, k, v, **wrong)
-    for tensors in ((q, k.double(), v), (q, k, v.to("meta")), (q, None, v), (q, k[:, :, :5], v)):
-        with pytest.raises(AttenioError):
-            attention(*tensors)
-
-
 @pytest.mark.parametrize("wants", [False, True], ids=["alone", "with gradients"])
 def test_a_form_seen_with_other_strides_is_computed_as_well(wants):
     draw = lambda: torch.randn(1, 4, 64, 16).mT  # noqa: E731 - elements of a row are 16 apart
@@ -259,33 +247,6 @@ def test_transforms_are_right_whether_they_see_pytorchs_function_or_the_operator
             torch.func.jvp(lambda x: attention(x, k, v, **options), (q,), (q,))
 
 
-WRONG = {
-    "values of another length": (lambda q, k, v: (q, k, v[:, :, :-1]), {}),
-    "keys of another type": (lambda q, k, v: (q, k.double(), v), {}),
-    "values of another type": (lambda q, k, v: (q, k, v.bfloat16()), {}),
-    "keys elsewhere": (lambda q, k, v: (q, k.to("meta"), v), {}),
-    "values elsewhere": (lambda q, k, v: (q, k, v.to("meta")), {}),
-    "a number for a switch": (lambda q, k, v: (q, k, v), {"is_causal": 0}),
-    "another switch": (lambda q, k, v: (q, k, v), {"enable_gqa": 0}),
-    "as many bytes of values in other heads": (lambda q, k, v: (q, k, v.reshape(1, 2, 66, 16)), {}),
-    "as many bytes of values of another width": (lambda q, k, v: (q, k, v.reshape(1, 4, 66, 8)), {}),
-    "values in other heads of groups": (
-        lambda q, k, v: (q, k[:, :2], v[:, :2].reshape(1, 1, 66, 16)),
-        {"enable_gqa": True},
-    ),
-    "a mask elsewhere": (lambda q, k, v: (q, k, v, torch.ones(33, 33, device="meta") > 0), {}),
-    "a mask that is added elsewhere": (lambda q, k, v: (q, k, v, torch.ones(33, 33, device="meta")), {}),
-    "a mask of another length": (lambda q, k, v: (q, k, v, torch.ones(33, 32) > 0), {}),
-    "a mask of integers": (lambda q, k, v: (q, k, v, torch.ones(33, 33).int()), {}),
-    "complex numbers": (lambda q, k, v: (q + 0j, k + 0j, v + 0j), {}),
-    "rows by themselves": (lambda q, k, v: (q[0, 0, 0], k[0, 0, 0], v[0, 0, 0]), {}),
-    "no argument of it": (lambda q, k, v: (q, k, v), {"sink": 1}),
-    "no tensor": (lambda q, k, v: (q, k, None), {}),
-    "a list": (lambda q, k, v: (q.tolist(), k, v), {}),
-    "an option that is none": (lambda q, k, v: (q, k, v), {"scale": []}),
-}
-
-
 @pytest.mark.parametrize("gradients", [False, True])
 def test_tensors_without_data_give_one_of_the_right_shape_also_after_calls_of_their_form(gradients, none_short):
     given = [each.requires_grad_(gradients) for each in drawn(kv_heads=2)]
@@ -308,30 +269,6 @@ def test_an_only_key_is_not_taken_for_two_that_all_sequences_share(queries, want
         with torch.set_grad_enabled(wants):
             found = attention(q, k, k)
         torch.testing.assert_close(found, definition(q, *(k.expand(2, *k.shape[1:]),) * 2))
-
-
-def test_a_number_for_a_switch_is_refused_also_where_a_window_is_looked_up():
-    q, k, v = drawn()
-    for options in ({"window": 8}, {"window": 8, "is_causal": True}):
-        attention(q, k, v, **options)
-        for wrong in ({"is_causal": int(options.get("is_causal", False))}, {"enable_gqa": 0}):
-            with pytest.raises(AttenioError):
-                attention(q, k, v, **{**options, **wrong})
-
-
-@pytest.mark.parametrize("name", WRONG)
-@pytest.mark.parametrize("gradients", [False, True])
-def test_a_wrong_call_of_a_known_form_is_refused_as_if_it_was_the_first(name, gradients):
-    q, k, v = (each.requires_grad_(gradients) for each in drawn())
-    change, options = WRONG[name]
-    wrong = change(q, k, v)
-    with torch.set_grad_enabled(gradients):
-        with pytest.raises((AttenioError, TypeError)) as first:
-            attention(*wrong, **options)
-        attention(q, k, v)
-        with pytest.raises(first.type) as then:
-            attention(*wrong, **options)
-        assert str(then.value) == str(first.value)
 
 
 def test_what_is_known_on_some_threads_is_chosen_again_on_others(monkeypatch, called):
@@ -361,34 +298,6 @@ def test_what_is_short_goes_to_pytorch_as_explained_up_to_its_last_byte_of_keys(
             theirs = explain(q, k, v).choice.language == LIBRARY
             attention(q, k, v)
             assert len(called) == theirs and (theirs or not sizes)
-
-
-def test_attention_says_all_its_arguments_and_means_them():
-    names = list(inspect.signature(attention).parameters)
-    assert names[:9] == [
-        "query",
-        "key",
-        "value",
-        "attn_mask",
-        "dropout_p",
-        "is_causal",
-        "scale",
-        "enable_gqa",
-        "window",
-    ]
-    further = set(names[8:])
-    assert further == set(DOOR.Options.__annotations__) <= set(inspect.signature(explain).parameters)
-
-
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [("causal", "is_causal"), ("sink", "sinks"), ("dropout", "dropout_p"), ("softmax_scale", "scale"), ("xyz", None)],
-)
-def test_an_argument_that_there_is_not_is_refused_with_the_one_that_was_meant(given, meant):
-    with pytest.raises(TypeError) as refused:
-        attention(*drawn(), **{given: 1})
-    hint = f"; did you mean {meant}?" if meant else ""
-    assert str(refused.value) == f"attention() got an unexpected keyword argument '{given}'{hint}"
 
 
 @pytest.mark.parametrize("short", [False, True])

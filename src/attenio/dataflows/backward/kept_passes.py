@@ -17,6 +17,7 @@ store zeros for rows and keys that nothing needs
 
 import numpy as np
 
+from attenio.dataflows.backward.held_rows import HeldRows, room_for_rows
 from attenio.dataflows.backward.passing_rows import PassingRows, part
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
@@ -24,7 +25,6 @@ from attenio.dataflows.backward.steps import (
     add_query_gradient,
     add_value_gradient,
     exponentiate_with,
-    stream_delta,
     turn_into_score_gradient,
 )
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
@@ -41,16 +41,11 @@ def query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int,
     pattern, needed = problem.pattern, needed_by_tiles(problem.pattern, a)
     written = np.zeros(problem.group * pattern.rows, dtype=np.bool_)
     with (
-        fast.buffer("Q", a, problem.depth) as Q_buffer,
-        fast.buffer("dO", a, problem.width) as dO_buffer,
-        fast.scratch("dQ", a, problem.depth) as dQ_buffer,
-        fast.scratch("L", a, 1) as L_buffer,
-        fast.scratch("D", a, 1) as D_buffer,
+        room_for_rows(problem, a, fast) as holding,
         fast.scratch("S", 1, 1),
         fast.scratch("dP", 1, 1),
         fast.buffer("K", slots, problem.depth) as K_buffer,
         fast.buffer("V", slots, problem.width) as V_buffer,
-        fast.buffer("O", 1, 1) as O_element,
     ):
         every = slice(0, slots)
         keys = K_buffer.over(every, problem.K.columns), V_buffer.over(every, problem.V.columns)
@@ -60,17 +55,11 @@ def query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int,
                 if not visited:
                     continue
                 rows = problem.rows_of(heads, positions)
-                with (
-                    Q_buffer.holding(problem.Q, rows) as Q_i,
-                    dO_buffer.holding(problem.dO, rows) as dO_i,
-                    L_buffer.holding(problem.L, rows) as L_i,
-                ):
-                    D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
-                    stream_delta(fast, problem, D_i, dO_i, O_element, L_i)
+                with holding(rows) as held:
                     for visit in visited:
-                        _take_in(fast, problem, (Q_i, dO_i, L_i, D_i, dQ_i), keys, (positions, visit))
-                    fast.store(dQ_i, problem.dQ)
-                    fast.store(D_i, delta)
+                        _take_in(fast, problem, held, keys, (positions, visit))
+                    fast.store(held.dQ, problem.dQ)
+                    fast.store(held.D, delta)
                     written[as_array(rows)] = True
     store_zeros(fast, problem.dQ, written)
 
@@ -78,7 +67,7 @@ def query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int,
 def _take_in(
     fast: FastMemory,
     problem: BackwardProblem,
-    rows: tuple[Tile, Tile, Tile, Tile, Tile],
+    rows: HeldRows,
     keys: tuple[Tile, Tile],
     where: tuple[slice, Visit],
 ) -> None:
@@ -91,14 +80,14 @@ def _take_in(
     k, v = (part(tile, slot, key) for tile in keys)
     needing = problem.pattern.required(positions.start, positions.stop, np.array([visit.key]))[:, 0]
     at = np.flatnonzero(needing)
-    named = compact(as_array(rows[0].rows)[at])
+    named = compact(as_array(rows.Q.rows)[at])
     Q, dO, L, D, dQ = (part(tile, at, named) for tile in rows)
     S = Tile("S", np.zeros((len(at), 1), dtype=np.float32), named, key)
     make_scores(fast, arithmetic, S, Q, k)
     P = exponentiate_with(fast, arithmetic, S, L, None)
     dS = turn_into_score_gradient(fast, arithmetic, P, (D, L), (dO, v))
     add_query_gradient(fast, arithmetic, dQ, dS, k)
-    rows[4].values[at] = dQ.values
+    rows.dQ.values[at] = dQ.values
 
 
 def key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:

@@ -14,6 +14,7 @@ store zeros for rows and keys that nothing needs
 
 import numpy as np
 
+from attenio.dataflows.backward.held_rows import room_for_rows
 from attenio.dataflows.backward.key_visits import KeyVisits, load_partial, store_gradient
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
@@ -21,11 +22,10 @@ from attenio.dataflows.backward.steps import (
     add_query_gradient,
     add_value_gradient,
     exponentiate_with,
-    stream_delta,
     turn_into_score_gradient,
 )
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
-from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.online_softmax import make_scores
 from attenio.dataflows.problem import key_runs
 from attenio.memory import FastMemory
 from attenio.memory.indices import as_array
@@ -41,31 +41,20 @@ def query_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -
     partial_dK = problem.spilled("partial dK", pattern.keys, depth)
     partial_dV = problem.spilled("partial dV", pattern.keys, width)
     with (
-        fast.buffer("Q", a, depth) as Q_buffer,
-        fast.buffer("dO", a, width) as dO_buffer,
-        fast.scratch("dQ", a, depth) as dQ_buffer,
-        fast.scratch("L", a, 1) as L_buffer,
-        fast.scratch("D", a, 1) as D_buffer,
+        room_for_rows(problem, a, fast) as holding,
         fast.scratch("S", a, b) as S_buffer,
         fast.scratch("dP", a, 1),
         fast.buffer("K", b, depth) as K_buffer,
         fast.buffer("V", b, width) as V_buffer,
         fast.scratch("dK", b, depth) as dK_buffer,
         fast.scratch("dV", b, width) as dV_buffer,
-        fast.buffer("O", 1, 1) as O_element,
     ):
         for heads in problem.head_tiles(1):
             for positions in problem.query_tiles(a):
                 needed, rows = pattern.needed_keys(positions.start, positions.stop), problem.rows_of(heads, positions)
                 if len(needed) == 0:
                     continue
-                with (
-                    Q_buffer.holding(problem.Q, rows) as Q_i,
-                    dO_buffer.holding(problem.dO, rows) as dO_i,
-                    L_buffer.holding(problem.L, rows) as L_i,
-                ):
-                    D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
-                    stream_delta(fast, problem, D_i, dO_i, O_element, L_i)
+                with holding(rows) as (Q_i, dO_i, L_i, D_i, dQ_i):
                     for keys, hidden in key_runs(pattern, positions, b, needed):
                         S = S_buffer.zeros(rows, keys)
                         with K_buffer.holding(problem.K, keys) as K_j, V_buffer.holding(problem.V, keys) as V_j:

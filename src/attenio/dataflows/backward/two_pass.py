@@ -21,6 +21,7 @@ Scores are computed twice. Every sum is made in one place and in one order, so r
 
 import numpy as np
 
+from attenio.dataflows.backward.held_rows import room_for_rows
 from attenio.dataflows.backward.kept_passes import key_gradients, query_gradients
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import (
@@ -28,12 +29,11 @@ from attenio.dataflows.backward.steps import (
     add_query_gradient,
     add_value_gradient,
     exponentiate_with,
-    stream_delta,
     turn_into_score_gradient,
 )
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.online_softmax import make_scores
 from attenio.dataflows.problem import for_heads, key_runs
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import as_array, compact
@@ -61,16 +61,11 @@ def _query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int
     depth, width, arithmetic = problem.depth, problem.width, problem.arithmetic
     written = np.zeros(problem.group * problem.pattern.rows, dtype=np.bool_)
     with (
-        fast.buffer("Q", h * p, depth) as Q_buffer,
-        fast.buffer("dO", h * p, width) as dO_buffer,
-        fast.scratch("dQ", h * p, depth) as dQ_buffer,
-        fast.scratch("L", h * p, 1) as L_buffer,
-        fast.scratch("D", h * p, 1) as D_buffer,
+        room_for_rows(problem, h * p, fast) as holding,
         fast.scratch("S", h * p, b) as S_buffer,
         fast.scratch("dP", h * p, 1),
         fast.buffer("K", b, depth) as K_buffer,
         fast.buffer("V", b, width) as V_buffer,
-        fast.buffer("O", 1, 1) as O_element,
     ):
         for heads in problem.head_tiles(h):
             for positions in problem.query_tiles(p):
@@ -78,13 +73,7 @@ def _query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int
                 if len(needed) == 0:
                     continue
                 rows = problem.rows_of(heads, positions)
-                with (
-                    Q_buffer.holding(problem.Q, rows) as Q_i,
-                    dO_buffer.holding(problem.dO, rows) as dO_i,
-                    L_buffer.holding(problem.L, rows) as L_i,
-                ):
-                    D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
-                    stream_delta(fast, problem, D_i, dO_i, O_element, L_i)
+                with holding(rows) as (Q_i, dO_i, L_i, D_i, dQ_i):
                     for keys, hidden in key_runs(problem.pattern, positions, b, needed):
                         S = S_buffer.zeros(rows, keys)
                         with K_buffer.holding(problem.K, keys) as K_j, V_buffer.holding(problem.V, keys) as V_j:

@@ -1,0 +1,49 @@
+"""Rows of queries that stay while keys pass: Q, dO, L and D, and dQ, which begins at zero."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
+
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import stream_delta
+from attenio.dataflows.online_softmax import ONE
+from attenio.memory import FastMemory, Tile
+from attenio.memory.indices import Indices
+
+
+class HeldRows(NamedTuple):
+    """Of some rows."""
+
+    Q: Tile
+    dO: Tile
+    L: Tile
+    D: Tile
+    dQ: Tile
+
+
+@contextmanager
+def room_for_rows(
+    problem: BackwardProblem, count: int, fast: FastMemory
+) -> Iterator[Callable[[Indices], AbstractContextManager[HeldRows]]]:
+    """Room for so many rows; what it gives loads rows, and makes their D while O streams past."""
+    with (
+        fast.buffer("Q", count, problem.depth) as Q_buffer,
+        fast.buffer("dO", count, problem.width) as dO_buffer,
+        fast.scratch("dQ", count, problem.depth) as dQ_buffer,
+        fast.scratch("L", count, 1) as L_buffer,
+        fast.scratch("D", count, 1) as D_buffer,
+        fast.buffer("O", 1, 1) as O_element,
+    ):
+
+        @contextmanager
+        def holding(rows: Indices) -> Iterator[HeldRows]:
+            with (
+                Q_buffer.holding(problem.Q, rows) as Q,
+                dO_buffer.holding(problem.dO, rows) as dO,
+                L_buffer.holding(problem.L, rows) as L,
+            ):
+                D, dQ = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
+                stream_delta(fast, problem, D, dO, O_element, L)
+                yield HeldRows(Q, dO, L, D, dQ)
+
+        yield holding
