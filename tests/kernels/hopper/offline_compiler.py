@@ -108,7 +108,8 @@ def digest_of(built, variant):
 
 @cache
 def text_of_kernels():
-    """Every module that a Hopper kernel is made of."""
+    """Every module that a Hopper kernel is made of; ``hopper/cuda`` is NVRTC's."""
     (home,) = attenio.kernels.__path__
     files = sorted(file for folder in ("hopper", "gpu", "triton") for file in Path(home, folder).rglob("*.py"))
-    return [[str(file.relative_to(home)), file.read_text(encoding="utf-8")] for file in files]
+    texts = {file.relative_to(home): file.read_text(encoding="utf-8") for file in files}
+    return [[str(name), text] for name, text in texts.items() if name.parts[:2] != ("hopper", "cuda")]

@@ -12,6 +12,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import forward
+from attenio.kernels.hopper.cuda import attenio as cuda
 from attenio.kernels.hopper.cuda import driver, launcher
 from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.proving import forward_by_definition
@@ -41,7 +42,7 @@ class Driver:
 
     def _compute(self, programs, *addresses):
         *maps, work = addresses
-        work = launcher._Work.from_buffer_copy((ctypes.c_char * ctypes.sizeof(launcher._Work)).from_address(work))
+        work = cuda.Work.from_buffer_copy((ctypes.c_char * ctypes.sizeof(cuda.Work)).from_address(work))
         q, k, v = (self._tensor(at) for at in maps)
         batch, heads = q.shape[:2]
         assert (heads, q.shape[2], k.shape[2], v.shape[3]) == (work.heads, work.queries, work.keys, work.width)
@@ -74,10 +75,10 @@ def found(monkeypatch):
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
     monkeypatch.setattr(forward, "processors_of", lambda device: 132)
-    launcher.launcher_of.cache_clear()
+    cuda.launcher_of.cache_clear()
     forward._plan.cache_clear()
     yield fake
-    launcher.launcher_of.cache_clear()
+    cuda.launcher_of.cache_clear()
     forward._plan.cache_clear()
 
 

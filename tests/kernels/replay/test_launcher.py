@@ -78,7 +78,7 @@ def arguments(offset=0):
 def test_triton_itself_launches_the_same_under_a_hook_and_with_replay_off(kernel, monkeypatch):
     kernel, seen = kernel
     described, rest = arguments()
-    ready = launcher.Launcher(kernel)
+    ready = launcher.TritonLauncher(kernel)
     ready(132, described, rest)
     before = len(seen.maps)
     replay.set_replay(False)
@@ -98,7 +98,7 @@ def test_triton_itself_launches_the_same_under_a_hook_and_with_replay_off(kernel
 
 def test_tensor_maps_are_encoded_once_for_each_address(kernel):
     kernel, seen = kernel
-    ready = launcher.Launcher(kernel)
+    ready = launcher.TritonLauncher(kernel)
     (one, _, other), rest = arguments()
     for _ in range(3):
         ready(1, (one, None, other), rest)
@@ -112,7 +112,7 @@ def test_tensor_maps_are_encoded_once_for_each_address(kernel):
 def test_not_more_maps_are_cached_than_so_many(kernel, monkeypatch):
     kernel, seen = kernel
     monkeypatch.setattr(launcher, "_MOST_MAPS", 4)
-    ready = launcher.Launcher(kernel)
+    ready = launcher.TritonLauncher(kernel)
     kept = [arguments() for _ in range(5)]
     for described, rest in kept:
         ready(1, described, rest)
@@ -155,6 +155,6 @@ def test_launchers_built_otherwise_are_left_to_triton(kernel, name):
     grids = []
     kernel.run = OTHERS[name](kernel.run)
     type(kernel).__getitem__ = lambda _self, grid: lambda *given: grids.append((grid, len(given)))
-    ready = launcher.Launcher(kernel)
+    ready = launcher.TritonLauncher(kernel)
     ready(9, *arguments())
     assert grids == [((9, 1, 1), 5)] and not ready.is_direct

@@ -9,6 +9,7 @@ off, Triton launches the kernel itself.
 """
 
 import copy
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -21,35 +22,26 @@ from attenio.kernels.replay import replay_enabled
 _MOST_MAPS = 4096
 
 
-class Launcher:
-    """A kernel compiled for its constants; a call names programs, TMA descriptors, and all other arguments."""
+class Launcher(ABC):
+    """A compiled kernel; a call names programs, TMA descriptors, and all other arguments. Tensor maps are cached."""
 
-    is_counted = True  # by hooks on Triton's launches
+    is_counted = False  # by hooks on Triton's launches
 
-    def __init__(self, kernel: Any) -> None:
-        self._kernel = kernel
-        self._launch, self._map_types = _c_launcher(kernel.run)
-        self._fixed: Any = None
-        self._packs_arguments = False
-        if self._launch is not None:
-            self._fixed, self._packs_arguments = _fixed_arguments(kernel)
+    def __init__(self) -> None:
         self._maps: dict[tuple[Any, ...], list[Any]] = {}
 
     @property
     def is_direct(self) -> bool:
-        """Whether launches may go past Triton's Python."""
-        return self._fixed is not None
+        """Whether ``launch`` may be called."""
+        return True
 
     def __call__(self, programs: int, descriptors: tuple[Any, ...], arguments: tuple[Any, ...]) -> None:
-        """Launch it."""
-        if not self.is_direct or not replay_enabled() or has_launch_hooks():
-            self._kernel[programs, 1, 1](*(each and each.to_triton() for each in descriptors), *arguments)
-        else:
-            stream = torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice())
-            self.launch(programs, stream, (*self.expanded(descriptors), *arguments))
+        """Launch it on the current stream."""
+        stream = torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice())
+        self.launch(programs, stream, (*self.expanded(descriptors), *arguments))
 
     def expanded(self, descriptors: tuple[Any, ...]) -> list[Any]:
-        """Descriptors as the C function takes them: each a tensor map, sizes and strides."""
+        """Descriptors as ``launch`` takes them: each a tensor map, sizes and strides."""
         arguments: list[Any] = []
         index = 0
         for descriptor in descriptors:
@@ -67,11 +59,50 @@ class Launcher:
         if encoded is None:
             if len(self._maps) >= _MOST_MAPS:
                 self._maps.clear()
-            encoded = self._maps[key] = driver.make_tensordesc_arg(descriptor, self._map_types[index])
+            encoded = self._maps[key] = self._encoded(index, descriptor)
+        return encoded
+
+    @abstractmethod
+    def _encoded(self, index: int, descriptor: Any) -> list[Any]:
+        """The same, encoded anew."""
+
+    @abstractmethod
+    def launch(self, programs: int, stream: int, arguments: Any) -> None:
+        """Launch a kernel that is direct, with descriptors expanded; tensors may be given as addresses."""
+
+
+class TritonLauncher(Launcher):
+    """A kernel that Triton compiled for its constants."""
+
+    is_counted = True
+
+    def __init__(self, kernel: Any) -> None:
+        super().__init__()
+        self._kernel = kernel
+        self._launch, self._map_types = _c_launcher(kernel.run)
+        self._fixed: Any = None
+        self._packs_arguments = False
+        if self._launch is not None:
+            self._fixed, self._packs_arguments = _fixed_arguments(kernel)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether launches may go past Triton's Python."""
+        return self._fixed is not None
+
+    def __call__(self, programs: int, descriptors: tuple[Any, ...], arguments: tuple[Any, ...]) -> None:
+        """Launch it, by Triton's Python where it must be."""
+        if not self.is_direct or not replay_enabled() or has_launch_hooks():
+            self._kernel[programs, 1, 1](*(each and each.to_triton() for each in descriptors), *arguments)
+        else:
+            super().__call__(programs, descriptors, arguments)
+
+    def _encoded(self, index: int, descriptor: Any) -> list[Any]:
+        encoded: list[Any] = driver.make_tensordesc_arg(descriptor, self._map_types[index])
         return encoded
 
     def launch(self, programs: int, stream: int, arguments: Any) -> None:
-        """Launch a kernel that is direct, with descriptors expanded; tensors may be given as addresses."""
+        """Launch it by the C function in which Triton's launcher ends."""
         if self._packs_arguments:
             self._launch(programs, 1, 1, stream, *self._fixed, arguments)
         else:

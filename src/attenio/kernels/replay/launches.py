@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 from attenio.kernels.call.choice import is_heard, note_launch
-from attenio.kernels.replay.launcher import Launcher
+from attenio.kernels.replay.launcher import Launcher, TritonLauncher
 from attenio.kernels.replay.streams import forks_and_joins, stream_index
 
 _launchers: dict[tuple[Any, ...], Launcher] = {}
@@ -57,14 +57,14 @@ def launch(
     else:
         triton_descriptors = tuple(each if each is None else each.to_triton() for each in descriptors)
         flags = {"num_warps": options.warps, "maxnreg": options.registers, "launch_pdl": options.overlaps}
-        launcher = _launchers[key] = Launcher(kernel[(programs,)](*triton_descriptors, *rest, **flags))
+        launcher = _launchers[key] = TritonLauncher(kernel[(programs,)](*triton_descriptors, *rest, **flags))
     _record(launcher, programs, descriptors, rest)
     if is_heard():
         note_constants(kernel, programs, constants)
 
 
 def launch_compiled(
-    launcher: Any,
+    launcher: Launcher,
     name: str,
     programs: int,
     descriptors: tuple[Any, ...],
@@ -91,7 +91,7 @@ def launch_specialized(
     rest = (*arguments, *constants)
     compiled = kernel[(programs,)](*rest, num_warps=warps)
     if _records() is not None:
-        _record(Launcher(compiled), programs, (), rest)
+        _record(TritonLauncher(compiled), programs, (), rest)
 
 
 def _records() -> list[LaunchRecord] | None:

@@ -1,5 +1,6 @@
 """The dataflow ``attenio`` by ``attenio.cu``: which problems it takes, and its launch."""
 
+import ctypes
 import warnings
 from functools import lru_cache
 
@@ -12,14 +13,24 @@ from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.cuda.compiler import CompileError, library
 from attenio.kernels.hopper.cuda.driver import DriverError
-from attenio.kernels.hopper.cuda.launcher import ELEMENTS, launcher_of
-from attenio.kernels.hopper.cuda.source import KERNEL
-from attenio.kernels.hopper.cuda.tiles import panel
+from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
+from attenio.kernels.hopper.cuda.source import KERNEL, source
+from attenio.kernels.hopper.cuda.tiles import panel, shared_bytes
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor
 from attenio.kernels.hopper.proving import Computed, is_right
 from attenio.kernels.hopper.schedule import Lists
 from attenio.kernels.hopper.tiles import ROWS, HopperTiles
 from attenio.kernels.replay.launches import launch_compiled
+
+
+class Work(ctypes.Structure):
+    """The last parameter of the kernel: addresses, then numbers."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("Largest", "Total", "Output", "Starts", "Entries", "Sinks")),
+        *((name, ctypes.c_int) for name in ("heads", "group", "queries", "keys", "below", "above", "width")),
+        ("scale_log2", ctypes.c_float),
+    )
 
 
 def can_compile(device: torch.device) -> bool:
@@ -58,6 +69,17 @@ def launch(
     constants = constants_of(tiles, columns, band, problem.keys)
     launcher = launcher_of(ELEMENTS[query.dtype], tiles, constants, query.device)
     launch_compiled(launcher, KERNEL, lists.programs, described, arguments, dict(constants))
+
+
+@lru_cache(maxsize=256)
+def launcher_of(
+    element: str, tiles: HopperTiles, constants: tuple[tuple[str, int], ...], device: torch.device
+) -> CudaLauncher:
+    """Compiled and loaded once for each device."""
+    del device  # a module belongs to the current one
+    numbers, threads = dict(constants), WARPGROUP * (tiles.consumers + 1)
+    room = shared_bytes(tiles, numbers["D"], numbers["V"])
+    return CudaLauncher(CudaKernel(KERNEL, source(element, numbers), element, threads, room, Work))
 
 
 def _panels(tensor: Tensor, rows: int, width: int) -> TmaDescriptor:
