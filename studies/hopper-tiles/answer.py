@@ -38,7 +38,8 @@ def fitted(variant: dict[str, Any], rows: int) -> dict[str, Any]:
     times, *_ = np.linalg.lstsq(np.array(matrix), np.array(ones), rcond=None)
     error = float(np.abs(np.array(matrix) @ times - 1.0).max())
     return {
-        "d": variant["d"], "width": variant["width"], "masked": variant["causal"], "tiles": variant["tiles"],
+        "d": variant["d"], "width": variant["width"], "masked": variant["causal"],
+        "language": variant["language"], "tiles": variant["tiles"],
         "row_tile_us": round(float(times[0]), 3), "key_tile_us": round(float(times[1]), 4), "error": error,
     }  # fmt: skip
 
@@ -100,7 +101,7 @@ def _single(row: dict[str, Any]) -> float:
 
 def _name(row: dict[str, Any]) -> str:
     tiles = row["tiles"]
-    turns = ", CUDA C++" if tiles.get("cuda") else ", in turns" if tiles["ping_pong"] else ""
+    turns = ", CUDA C++" if row["language"] == "CUDA C++" else ", in turns" if tiles["ping_pong"] else ""
     return f"{tiles['consumers']} x {tiles['key_tile']}{', two blocks' if tiles['blocks'] == 2 else turns}"
 
 

@@ -51,7 +51,7 @@ class Variant(NamedTuple):
     @property
     def name(self) -> str:
         tiles = ", ".join(f"{name}={value}" for name, value in asdict(self.tiles).items())
-        return f"{self.d}/{self.width} {'causal' if self.causal else 'full'}: {tiles}"
+        return f"{self.d}/{self.width} {'causal' if self.causal else 'full'}, {self.tiles.language}: {tiles}"
 
 
 def variants() -> Iterator[Variant]:
@@ -146,7 +146,7 @@ def main() -> None:
         for variant in same:
             entry: dict[str, Any] = {
                 "name": variant.name, "d": variant.d, "width": variant.width, "causal": variant.causal,
-                "tiles": asdict(variant.tiles),
+                "language": variant.tiles.language, "tiles": asdict(variant.tiles),
             }  # fmt: skip
             if told[variant] is None:
                 entry["samples_ms"] = {str(n): taken[n][running.index(variant)] for n in LENGTHS}

@@ -85,7 +85,7 @@ class Silent:
 @pytest.fixture
 def silent(portable, monkeypatch):
     """The hosts of all GPU kernels run as they are; kernels do nothing, so that many calls can be tried."""
-    from attenio.kernels.hopper import decode, forward
+    from attenio.kernels.hopper import decode, forward, gluon_attenio
     from attenio.kernels.hopper.backward import config, fixed_point, preprocess, spilled_gradients
     from attenio.kernels.hopper.cuda import attenio as cuda
     from attenio.kernels.replay.launches import note_constants
@@ -100,7 +100,7 @@ def silent(portable, monkeypatch):
     def noted(kernel, programs, _descriptors, _arguments, constants, _options):
         note_constants(kernel, programs, constants)
 
-    for module in (forward, decode, config, spilled_gradients):
+    for module in (gluon_attenio, decode, config, spilled_gradients):
         monkeypatch.setattr(module, "launch", noted)
     for module in (preprocess, fixed_point):
         monkeypatch.setattr(module, "launch_specialized", lambda *_given, **_options: None)

@@ -13,8 +13,8 @@ from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended, with_sink
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.hopper import forward
-from attenio.kernels.hopper.tiles import WIDE_TILES, HopperTiles
+from attenio.kernels.hopper import forward, gluon_attenio
+from attenio.kernels.hopper.tiles import WIDE_TILES, GluonTiles
 from attenio.planning.shared_cache import traffic
 
 
@@ -27,9 +27,7 @@ def problem_of(shape, dtype=torch.bfloat16, **options):
 
 
 def tiles_of(consumers=2, key_tile=64, stages=2, *, staged=True, ping_pong=True, **more):
-    return HopperTiles(
-        consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=ping_pong, **more
-    )
+    return GluonTiles(consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=ping_pong, **more)
 
 
 def run(problem, tiles, programs=3):
@@ -51,7 +49,7 @@ def run(problem, tiles, programs=3):
     output = torch.full((*shape, problem.value.shape[-1]), torch.nan, dtype=problem.query.dtype)
     found = Attended(output, torch.full(shape, torch.nan), torch.full(shape, torch.nan))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forward, "launch", on_interpreter)
+        patch.setattr(gluon_attenio, "launch", on_interpreter)
         patch.setattr(forward, "processors_of", lambda _device: programs)
         forward._plan.cache_clear()
         forward.run(problem, found, tiles)

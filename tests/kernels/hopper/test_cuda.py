@@ -13,7 +13,7 @@ from attenio.kernels.hopper.cuda import compiler
 from attenio.kernels.hopper.cuda.attenio import constants_of, is_proven
 from attenio.kernels.hopper.cuda.compiler import CompileError
 from attenio.kernels.hopper.cuda.source import source
-from attenio.kernels.hopper.cuda.tiles import WIDTHS, cuda_columns, cuda_tiles, shared_bytes
+from attenio.kernels.hopper.cuda.tiles import WIDTHS, CudaTiles, cuda_columns, cuda_tiles
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
 from attenio.kernels.hopper.tiles import SHARED_BYTES
 
@@ -30,7 +30,7 @@ def test_tiles_fit_an_sm(widths):
     tiles = cuda_tiles(*widths)
     assert 2 <= len(tiles) <= 3 and len(set(tiles)) == len(tiles)
     for each in tiles:
-        assert each.key_tile % 16 == 0 and shared_bytes(each, *widths) <= SHARED_BYTES
+        assert each.key_tile % 16 == 0 and each.shared_bytes(*widths) <= SHARED_BYTES
         assert each.consumers * 128 * each.registers + 128 * 24 <= 2**16
 
 
@@ -48,8 +48,8 @@ def test_only_a_length_that_tiles_divide_has_no_masks():
 @pytest.mark.parametrize("widths", [(96, 96), (80, 80), (192, 192), (192, 128)], ids=str)
 def test_tiles_of_cuda_are_ranked_only_where_the_kernel_runs(widths):
     extent = Extent(32, 16384, 16384, Band())
-    assert not any(tiles.cuda for tiles in ranked_tiles(*widths, extent, 132))
-    assert ranked_tiles(*widths, extent, 132, cuda=True)[0].cuda
+    assert not any(isinstance(tiles, CudaTiles) for tiles in ranked_tiles(*widths, extent, 132))
+    assert isinstance(ranked_tiles(*widths, extent, 132, cuda=True)[0], CudaTiles)
 
 
 def _compiled(index, widths):

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from attenio.kernels.hopper.tiles import WIDTHS, HopperTiles, computed_width, hopper_tiles, side_by_side
+from attenio.kernels.hopper.tiles import WIDTHS, GluonTiles, computed_width, hopper_tiles, side_by_side
 
 
 @pytest.mark.parametrize(("d", "width"), list(product(WIDTHS, WIDTHS)))
@@ -25,7 +25,7 @@ def test_narrow_heads_want_three_consumers_and_wide_ones_two():
 
 
 def test_registers_are_what_the_loader_leaves():
-    two, three = (HopperTiles(consumers=c, key_tile=128, stages=2, staged=True, ping_pong=False) for c in (2, 3))
+    two, three = (GluonTiles(consumers=c, key_tile=128, stages=2, staged=True, ping_pong=False) for c in (2, 3))
     assert (two.registers, two.registers_at_start) == (240, 168)
     assert (three.registers, three.registers_at_start) == (160, 128)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache, lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,31 +10,27 @@ from torch import Tensor
 from attenio.catalogue import machine_named
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.call.results import LOG2_E, Attended
+from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.band import FAR, Band
 from attenio.kernels.gpu.capability import processors_of
-from attenio.kernels.hopper.attenio import attenio_kernel
-from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
+from attenio.kernels.hopper import gluon_attenio as gluon
 from attenio.kernels.hopper.cuda import attenio as cuda
-from attenio.kernels.hopper.cuda.tiles import cuda_columns
-from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, padded_descriptors
+from attenio.kernels.hopper.cuda.tiles import CudaTiles
+from attenio.kernels.hopper.descriptors import ELEMENTS
 from attenio.kernels.hopper.proving import forward_by_definition, is_right, small_problem
-from attenio.kernels.hopper.ranges import VisibleKeys
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
-from attenio.kernels.hopper.schedule import Lists, key_tiles, paced_schedule, schedule
+from attenio.kernels.hopper.schedule import LaunchPlan, key_tiles, paced_schedule, schedule
 from attenio.kernels.hopper.tiles import (
     ROWS,
     WIDE_TILES,
     WIDE_WIDTHS,
     WIDTHS,
+    GluonTiles,
     HopperTiles,
     computed_width,
     hopper_tiles,
-    side_by_side,
 )
-from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.planning import Dataflow, Tiles
 from attenio.planning.shared_cache import Grid
 
@@ -42,9 +38,8 @@ _GROUPS = (
     "each consumer warpgroup has 64 rows, their outputs and scores in fp32, and keys on their way take room as well;"
     " of the tiles that fit so these take the least time"
 )
-# Programs that walk keys together synchronise every PACE key tiles, and are at most LAG such stretches from each other.
+# Programs that walk keys together synchronise every PACE key tiles.
 PACE = 32
-LAG = 4
 # So many programs at one head read its keys from memory once, more or less: heads of a run need not fit in L2 then, and
 # programs of a long run end nearer together (measured: 7 percent at 11 causal heads of 16K x 192, all in one run).
 _WALK_TOGETHER = 12
@@ -96,9 +91,11 @@ def _choice(tiles: HopperTiles, queries: int, keys: int) -> Choice:
     return Choice(
         dataflow=Dataflow.ATTENIO,
         tiles=Tiles.of(query_tile=min(queries, tiles.row_tile), key_tile=min(keys, tiles.key_tile)),
-        language="CUDA C++" if tiles.cuda else "Gluon",
-        name="attenio_256_rows_kernel" if tiles.wide else "attenio_kernel", kernel=tiles, why=_GROUPS,
-    )  # fmt: skip
+        language=tiles.language,
+        name=tiles.kernel_name,
+        kernel=tiles,
+        why=_GROUPS,
+    )
 
 
 def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
@@ -114,14 +111,14 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
         _settle(kind, plan)
     elif _captures(device):
         _captured[kind] = plan
-    _launch(problem, attended, kind, plan)
+    _launch(problem, attended, plan)
     return attended
 
 
 def run(problem: KernelProblem, attended: Attended, tiles: HopperTiles) -> None:
     """Attention with these tiles, whichever are the best."""
     kind = _Kind.of(problem)
-    _launch(problem, attended, kind, _plan(kind, tiles))
+    _launch(problem, attended, _plan(kind, tiles))
 
 
 class _Kind(NamedTuple):
@@ -172,28 +169,14 @@ def grid_of(problem: KernelProblem) -> Grid:
     )  # fmt: skip
 
 
-class _Plan(NamedTuple):
-    """A schedule on a device, and what a launch with it takes besides the tensors."""
-
-    starts: Tensor
-    entries: Tensor
-    programs: int
-    # Stretches of key tiles at which programs keep pace, 0 where they need not.
-    stretches: int
-    tiles: HopperTiles
-    # Columns of keys and of values that are computed with.
-    columns: tuple[int, int]
-    constants: tuple[int, ...]
-
-
 # Plans of the kinds that have run, the older half of which is forgotten when they are many, and of those that a CUDA
 # graph was captured with: a graph holds addresses only, and what it reads must stay.
-_settled: dict[_Kind, _Plan] = {}
-_captured: dict[_Kind, _Plan] = {}
+_settled: dict[_Kind, LaunchPlan] = {}
+_captured: dict[_Kind, LaunchPlan] = {}
 _MOST_SETTLED = 512
 
 
-def _settle(kind: _Kind, plan: _Plan) -> None:
+def _settle(kind: _Kind, plan: LaunchPlan) -> None:
     if len(_settled) >= _MOST_SETTLED:
         if kind.device.type == "cuda":
             torch.cuda.synchronize(kind.device)  # launches of other streams may still read them
@@ -202,58 +185,27 @@ def _settle(kind: _Kind, plan: _Plan) -> None:
     _settled[kind] = plan
 
 
-def _launch(problem: KernelProblem, attended: Attended, kind: _Kind, plan: _Plan) -> None:
-    """Launch a plan, queries and outputs by heads."""
-    if plan.tiles.cuda:
-        return cuda.launch(problem, attended, plan.tiles, plan.columns, Lists(plan.starts, plan.entries, plan.programs))
-    (query, scale), tiles, whole, (d, width) = scaled(problem), plan.tiles, plan.starts, plan.columns
-    progress = torch.zeros(plan.stretches, dtype=torch.int32, device=kind.device) if plan.stretches else whole
-    described = (
-        *padded_descriptors(aligned(query.flatten(1, 2)), ROWS, d),
-        *padded_descriptors(aligned(problem.key), tiles.key_tile, d),
-        *padded_descriptors(aligned(problem.value), tiles.key_tile, width),
-        *padded_descriptors(attended.output.flatten(1, 2), ROWS, width),
-    )  # fmt: skip
-    given = (attended.largest, attended.total, plan.starts, plan.entries)
-    sizes = (problem.kv_heads * problem.group, problem.group, kind.queries, kind.keys)
-    options = CompileOptions(registers=tiles.registers_at_start)
-    if tiles.wide:
-        arguments: tuple[Any, ...] = (*given, progress, *sizes, scale)
-        return launch(attenio_256_rows_kernel, plan.programs, described[::2], arguments, plan.constants, options)
-    seen, steps = (whole, whole, whole), (0, 0)
-    below, above, packed = kind.band
-    if packed:
-        seen = ranges = VisibleKeys.of(problem, kind.band)
-        steps = (ranges.first.stride(0), ranges.bounds.stride(0)) if ranges.first.shape[0] > 1 else (0, 0)
-    sinks = attended.total if problem.sinks is None else problem.sinks.detach().float()
-    inner, scale = (scale / LOG2_E / problem.softcap, problem.softcap * LOG2_E) if problem.softcap else (1.0, scale)
-    arguments = (*given, *seen, progress, sinks, *steps, *sizes, below, above, scale, inner)
-    constants = (*plan.constants, problem.sinks is not None, kind.capped, tiles.shared)
-    return launch(attenio_kernel, plan.programs, described, arguments, constants, options)
+def _launch(problem: KernelProblem, attended: Attended, plan: LaunchPlan) -> None:
+    if isinstance(plan.tiles, CudaTiles):
+        return cuda.launch_attenio(problem, attended, plan.tiles, plan)
+    assert isinstance(plan.tiles, GluonTiles)
+    return gluon.launch_attenio(problem, attended, plan.tiles, plan)
 
 
 @lru_cache(maxsize=16)
-def _plan(kind: _Kind, tiles: HopperTiles) -> _Plan:
-    """Schedule and constants of a kind, kept on its device."""
+def _plan(kind: _Kind, tiles: HopperTiles) -> LaunchPlan:
+    """Schedule of a kind, kept on its device."""
     programs = tiles.blocks * processors_of(kind.device)
-    if kind.band.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0 and not tiles.cuda:
+    if tiles.keeps_pace and kind.band.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
-        lists = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE)
+        lists, pace = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE), PACE
     else:
         lengths = key_tiles(kind.queries, kind.keys, kind.band, row_tile=tiles.row_tile, key_tile=tiles.key_tile)
         at_once = max(_cache_bytes() // 2 // kind.head_bytes, programs // _WALK_TOGETHER)
-        lists = schedule(lengths, kind.batch_heads, programs=programs, heads_at_once=at_once)
+        lists, pace = schedule(lengths, kind.batch_heads, programs=programs, heads_at_once=at_once), 0
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (lists.starts, lists.entries))
-    restricted, pace = kind.band.cuts_before, PACE if lists.stretches else 0
-    masked = not kind.band.is_dense or kind.keys % tiles.key_tile != 0
-    d, width = columns = (cuda_columns(*kind.columns) if tiles.cuda else None) or kind.columns
-    constants: tuple[int, ...] = (
-        tiles.consumers, tiles.key_tile, tiles.stages, *side_by_side(d), *side_by_side(width),
-        masked, restricted, kind.band.packed, tiles.ping_pong, tiles.staged, tiles.held, pace, LAG, tiles.registers,
-    )  # fmt: skip
-    if tiles.wide:
-        constants = (tiles.key_tile, tiles.stages, d, width, pace, LAG, tiles.registers)
-    return _Plan(starts, entries, lists.programs, lists.stretches, tiles, columns, constants)
+    columns = tiles.columns(*kind.columns)
+    return LaunchPlan(starts, entries, lists.programs, pace, lists.stretches, tiles, columns, kind.band)
 
 
 def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTiles]:
@@ -264,11 +216,11 @@ def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTil
     if wide and _wide_is_proven(d, kind):
         return (WIDE_TILES,)
     extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band)
-    # Programs of the CUDA kernel do not keep pace with each other, and it has neither ranges nor caps.
+    # The CUDA kernel has neither ranges nor caps, and its programs do not keep pace with each other.
     takes = not (kind.band.packed or kind.capped or (kind.band.is_dense and kind.leaves_cache))
     takes = takes and cuda.can_compile(kind.device)
     ranked = ranked_tiles(d, width, extent, processors or processors_of(kind.device), cuda=takes)
-    if ranked[0].cuda and not _cuda_is_proven(ranked[0], kind):
+    if isinstance(ranked[0], CudaTiles) and not _cuda_is_proven(ranked[0], kind):
         return ranked_tiles(d, width, extent, processors or processors_of(kind.device))
     return ranked
 
@@ -280,7 +232,7 @@ def _wide_is_proven(d: int, kind: _Kind) -> bool:
     return is_right(f"wide rows of {d}", kind.dtype, kind.device, both)
 
 
-def _cuda_is_proven(tiles: HopperTiles, kind: _Kind) -> bool:
+def _cuda_is_proven(tiles: CudaTiles, kind: _Kind) -> bool:
     """The same of the tiles of the CUDA kernel, on lengths that none of them divides."""
     lengths = 2 * tiles.row_tile + 40, 5 * tiles.key_tile + 24
     both = partial(_computed_twice, tiles, kind, lengths, masked=True)

@@ -12,9 +12,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from attenio.kernels.gpu.band import Band
-from attenio.kernels.hopper.cuda.tiles import cuda_columns, cuda_tiles
+from attenio.kernels.hopper.cuda.tiles import CudaTiles, cuda_columns, cuda_tiles
 from attenio.kernels.hopper.schedule import key_tiles
-from attenio.kernels.hopper.tiles import HopperTiles, hopper_tiles, possible_tiles
+from attenio.kernels.hopper.tiles import GluonTiles, HopperTiles, hopper_tiles, possible_tiles
 
 
 class Extent(NamedTuple):
@@ -37,16 +37,15 @@ class TileTimes(NamedTuple):
 def ranked_tiles(d: int, width: int, extent: Extent, processors: int, *, cuda: bool = False) -> tuple[HopperTiles, ...]:
     """The two best of all tiles that fit, the best first; with ``cuda`` also of those of the CUDA kernel."""
     wider = cuda_columns(d, width) if cuda else None
-    columns = dict.fromkeys(possible_tiles(d, width), (d, width))
-    columns |= dict.fromkeys(cuda_tiles(*wider), wider) if wider else {}
-    measured = [tiles for tiles, at in columns.items() if (*at, True, tiles) in _measured()]
+    fitting = (*possible_tiles(d, width), *(cuda_tiles(*wider) if wider else ()))
+    measured = [tiles for tiles in fitting if (*tiles.columns(d, width), True, tiles) in _measured()]
     if not measured:
         return hopper_tiles(d, width)
 
     def time(tiles: HopperTiles) -> float:
-        # The CUDA kernel has a loop without masks in any case, and no length divides all of its key tiles.
-        masked = not extent.band.is_dense or (extent.keys % tiles.key_tile != 0 and not tiles.cuda)
-        return predicted_us(tiles, _measured()[*columns[tiles], masked, tiles], extent, processors)
+        unmasked = tiles.has_unmasked_loop or extent.keys % tiles.key_tile == 0
+        form = (*tiles.columns(d, width), not (extent.band.is_dense and unmasked), tiles)
+        return predicted_us(tiles, _measured()[form], extent, processors)
 
     return tuple(sorted(measured, key=time)[:2])
 
@@ -65,5 +64,6 @@ def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processor
 @cache
 def _measured() -> dict[tuple[int, int, bool, HopperTiles], TileTimes]:
     rows = json.loads(files(__package__).joinpath("tile_times.json").read_text(encoding="utf-8"))["variants"]
-    forms = ((row["d"], row["width"], row["masked"], HopperTiles(**row["tiles"])) for row in rows)
+    kinds = {kind.language: kind for kind in (GluonTiles, CudaTiles)}
+    forms = ((row["d"], row["width"], row["masked"], kinds[row["language"]](**row["tiles"])) for row in rows)
     return {form: TileTimes(row["row_tile_us"], row["key_tile_us"]) for form, row in zip(forms, rows, strict=True)}

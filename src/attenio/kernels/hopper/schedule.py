@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attenio.kernels.gpu.band import Band
+from attenio.kernels.hopper.tiles import HopperTiles
 
 # Numbers of an entry, as in the kernels.
 ENTRY = 4
@@ -40,12 +42,19 @@ class Schedule(NamedTuple):
         return len(self.starts) - 1
 
 
-class Lists(NamedTuple):
-    """The same on a device."""
+class LaunchPlan(NamedTuple):
+    """The lists on a device, and what a launch with them takes besides the tensors."""
 
-    starts: Any
-    entries: Any
+    starts: Tensor
+    entries: Tensor
     programs: int
+    # Key tiles of a stretch and all stretches at which programs wait for each other, 0 where they do not.
+    pace: int
+    stretches: int
+    tiles: HopperTiles
+    # Columns of keys and of values that are computed with.
+    columns: tuple[int, int]
+    band: Band
 
 
 def key_tiles(queries: int, keys: int, band: Band, *, row_tile: int, key_tile: int) -> Integers:

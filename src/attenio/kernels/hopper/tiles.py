@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from typing import ClassVar
 
 from attenio.catalogue import machine_named
 
@@ -34,25 +35,32 @@ _MOST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class HopperTiles:
-    """``consumers`` warpgroups of 64 rows, or of 128 if ``wide``, share key tiles; ``staged`` output has shared memory
-    of its own, queries that are ``held`` stay in registers, and so many ``blocks`` share an SM; weights that are
-    ``shared`` go through shared memory. ``cuda`` tiles are those of ``cuda/attenio.cu``."""
+    """``consumers`` warpgroups share key tiles, ``stages`` of them on their way, and so many ``blocks`` share an SM."""
+
+    language: ClassVar[str]
+    # Key tiles that no mask cuts are computed without one, whether or not the length is a multiple of them.
+    has_unmasked_loop: ClassVar[bool]
+    # Programs that walk the same keys can wait for each other.
+    keeps_pace: ClassVar[bool]
 
     consumers: int
     key_tile: int
     stages: int
-    staged: bool
-    ping_pong: bool
-    held: bool = False
-    wide: bool = False
     blocks: int = 1
-    shared: bool = False
-    cuda: bool = False
+
+    @property
+    def kernel_name(self) -> str:
+        """The kernel that has these tiles."""
+        return "attenio_kernel"
 
     @property
     def row_tile(self) -> int:
         """Rows of a program."""
-        return ROWS * self.consumers * (2 if self.wide else 1)
+        return ROWS * self.consumers
+
+    def columns(self, d: int, width: int) -> tuple[int, int]:
+        """Columns of keys and of values that heads of these widths are computed in."""
+        return d, width
 
     @property
     def registers(self) -> int:
@@ -64,6 +72,32 @@ class HopperTiles:
     def registers_at_start(self) -> int:
         """Registers of every thread before the producer gives its own away."""
         return _REGISTERS // (128 * (self.consumers + 1) * self.blocks) // 8 * 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class GluonTiles(HopperTiles):
+    """Consumers have 128 rows if ``wide``; ``staged`` output has shared memory of its own, queries that are ``held``
+    stay in registers, and weights that are ``shared`` go through shared memory."""
+
+    language = "Gluon"
+    has_unmasked_loop = False
+    keeps_pace = True
+
+    staged: bool
+    ping_pong: bool
+    held: bool = False
+    wide: bool = False
+    shared: bool = False
+
+    @property
+    def kernel_name(self) -> str:
+        """The kernel that has these tiles."""
+        return "attenio_256_rows_kernel" if self.wide else "attenio_kernel"
+
+    @property
+    def row_tile(self) -> int:
+        """Rows of a program."""
+        return ROWS * self.consumers * (2 if self.wide else 1)
 
 
 def side_by_side(width: int) -> tuple[int, int]:
@@ -83,12 +117,12 @@ def computed_width(width: int) -> int:
 
 
 # The most rows that registers hold, and the widths of heads for which they do.
-WIDE_TILES = HopperTiles(consumers=2, key_tile=64, stages=4, staged=False, ping_pong=False, wide=True)
+WIDE_TILES = GluonTiles(consumers=2, key_tile=64, stages=4, staged=False, ping_pong=False, wide=True)
 WIDE_WIDTHS = (64, 128)
 
 
 @lru_cache(maxsize=256)
-def hopper_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
+def hopper_tiles(d: int, width: int) -> tuple[GluonTiles, ...]:
     """Tiles for 16-bit heads of these widths, by the roofline: the best, the same with consumers that take turns, and
     the next."""
     first, *others = sorted(possible_tiles(d, width), key=lambda tiles: _rank(tiles, d, width))
@@ -97,14 +131,14 @@ def hopper_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
     return tuple(dict.fromkeys((first, turns, *others)))[:_MOST]
 
 
-def _rank(tiles: HopperTiles, d: int, width: int) -> tuple[float, ...]:
+def _rank(tiles: GluonTiles, d: int, width: int) -> tuple[float, ...]:
     # Three consumers hide each other's exponentials best when they take turns at the tensor cores.
     in_turns = tiles.ping_pong == (tiles.consumers == 3)
     return _cycles_per_row(tiles, d, width), tiles.shared, -tiles.key_tile, not in_turns
 
 
 @lru_cache(maxsize=256)
-def possible_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
+def possible_tiles(d: int, width: int) -> tuple[GluonTiles, ...]:
     """All tiles that fit an SM: output staged if it can be, and as few stages as there may be.
 
     A single consumer shares the SM with another block: while one fills or empties its pipeline, the other computes.
@@ -120,16 +154,16 @@ def possible_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
     return tuple(possible)
 
 
-def _forms(consumers: int, key_tile: int) -> Iterator[HopperTiles]:
+def _forms(consumers: int, key_tile: int) -> Iterator[GluonTiles]:
     """Forms of these tiles, those first that take least besides products: weights in registers."""
     for shared, stages, staged in product((False, True) if consumers == 3 else (False,), (2, 3), (True, False)):
-        yield HopperTiles(
+        yield GluonTiles(
             consumers=consumers, key_tile=key_tile, stages=stages, staged=staged, ping_pong=False,
             blocks=2 if consumers == 1 else 1, shared=shared,
         )  # fmt: skip
 
 
-def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
+def _fits(tiles: GluonTiles, d: int, width: int) -> bool:
     others = _OTHER_WITH_QUERIES if tiles.held else _OTHER_REGISTERS
     weights = 0 if tiles.shared else tiles.key_tile // 4
     registers = (width + tiles.key_tile + (d if tiles.held else 0) // 2) // 2 + weights + others
@@ -140,7 +174,7 @@ def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
     return placed and registers <= tiles.registers and 2 * words + _OTHER_SHARED_BYTES <= SHARED_BYTES // tiles.blocks
 
 
-def _cycles_per_row(tiles: HopperTiles, d: int, width: int) -> float:
+def _cycles_per_row(tiles: GluonTiles, d: int, width: int) -> float:
     """Cycles of an SM for a row and a key: the largest of what runs side by side."""
     n = tiles.key_tile
     scores = max(2 * ROWS * n * d / _TENSOR_FLOPS, 2 * (ROWS + n) * d / _SHARED_RATE)  # Q is read from shared memory

@@ -8,7 +8,7 @@
 //                          rescale O;  P = weights of S', while products of other consumers run
 //           O += P V_last;  write O / l, m, l
 //
-// Constants (CONSUMERS, KEY_TILE, STAGES, D, V, MASKED, BELOW, PING_PONG, REGISTERS) and the products
+// Constants (CONSUMERS, KEY_TILE, STAGES, D, V, MASKED, BELOW, REGISTERS) and the products
 // scores_product() and outputs_product() are written in front of this text by `source.py`.
 // D and V are columns that are computed with; those past a tensor's own are zeros that TMA fills in.
 
@@ -314,10 +314,8 @@ struct Ring {
 // Free key and value tiles that other consumers need and this one does not.
 __device__ __forceinline__ void skip_tiles(int steps, Ring &ring, u32 shared, int me, bool arrives) {
     for (int i = 0; i < steps; i++) {
-        if (PING_PONG) {
-            take_turn(me);
-            pass_turn(me);
-        }
+        take_turn(me);
+        pass_turn(me);
         barrier_wait(shared + K_FULL + 8 * ring.stage, ring.phase);
         if (arrives) barrier_arrive(shared + K_FREE + 8 * ring.stage);
         barrier_wait(shared + V_FULL + 8 * ring.stage, ring.phase);
@@ -342,13 +340,13 @@ __device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V 
     Ring ahead = ring;
     advance(ahead.stage, ahead.phase);
     barrier_wait(shared + K_FULL + 8 * ahead.stage, ahead.phase);
-    if (PING_PONG) take_turn(me);
+    take_turn(me);
     products_fence();
     issue_scores(s, q, keys_at(shared, ahead.stage));
     barrier_wait(shared + V_FULL + 8 * ring.stage, ring.phase);
     products_fence();
     issue_outputs(o, p, values_at(shared, ring.stage));
-    if (PING_PONG) pass_turn(me);
+    pass_turn(me);
     products_wait<1>(s);
     if (arrives) barrier_arrive(shared + K_FREE + 8 * ahead.stage);
     find_anchors<MASKS>(s, rows, tile, work);
@@ -367,7 +365,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
     u32 turn = 0;
     float s[KEY_TILE / 2], o[V / 2];
     u32 p[KEY_TILE / 4];
-    if (PING_PONG && me == CONSUMERS - 1) pass_turn(me);
+    if (me == CONSUMERS - 1) pass_turn(me);
     for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
         const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
         const int tile_row = code / 2 * (CONSUMERS * ROWS), row = tile_row + me * ROWS;
@@ -398,10 +396,10 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         barrier_wait(shared + Q_FULL + 8 * me, turn);
         turn ^= 1;
         barrier_wait(shared + K_FULL + 8 * ring.stage, ring.phase);
-        if (PING_PONG) take_turn(me);
+        take_turn(me);
         products_fence();
         issue_scores(s, q, keys_at(shared, ring.stage));
-        if (PING_PONG) pass_turn(me);
+        pass_turn(me);
         products_wait<0>(s);
         if (arrives) barrier_arrive(shared + K_FREE + 8 * ring.stage);
         find_anchors<MASKED>(s, rows, tile, work);
@@ -446,7 +444,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         }
         write_rows(o, rows, mine, out_row, work);
     }
-    if (PING_PONG && me == 0) take_turn(me);  // what the last one passed on
+    if (me == 0) take_turn(me);  // what the last one passed on
 }
 
 extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * WARPGROUP, 1)

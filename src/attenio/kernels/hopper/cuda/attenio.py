@@ -15,11 +15,11 @@ from attenio.kernels.hopper.cuda.compiler import CompileError, library
 from attenio.kernels.hopper.cuda.driver import DriverError
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import KERNEL, source
-from attenio.kernels.hopper.cuda.tiles import panel, shared_bytes
+from attenio.kernels.hopper.cuda.tiles import CudaTiles, panel
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor
 from attenio.kernels.hopper.proving import Computed, is_right
-from attenio.kernels.hopper.schedule import Lists
-from attenio.kernels.hopper.tiles import ROWS, HopperTiles
+from attenio.kernels.hopper.schedule import LaunchPlan
+from attenio.kernels.hopper.tiles import ROWS
 from attenio.kernels.replay.launches import launch_compiled
 
 
@@ -39,47 +39,44 @@ def can_compile(device: torch.device) -> bool:
 
 
 @lru_cache(maxsize=256)
-def constants_of(tiles: HopperTiles, columns: tuple[int, int], band: Band, keys: int) -> tuple[tuple[str, int], ...]:
+def constants_of(tiles: CudaTiles, columns: tuple[int, int], band: Band, keys: int) -> tuple[tuple[str, int], ...]:
     """What the kernel is compiled for."""
     masked = not band.is_dense or keys % tiles.key_tile != 0
     d, width = columns
     assert not d % panel(d) and not width % panel(width), "columns of whole panels are computed with"
     return (
         ("CONSUMERS", tiles.consumers), ("KEY_TILE", tiles.key_tile), ("STAGES", tiles.stages), ("D", d), ("V", width),
-        ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)), ("PING_PONG", int(tiles.ping_pong)),
-        ("REGISTERS", tiles.registers),
+        ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)), ("REGISTERS", tiles.registers),
     )  # fmt: skip
 
 
-def launch(
-    problem: KernelProblem, attended: Attended, tiles: HopperTiles, columns: tuple[int, int], lists: Lists
-) -> None:
+def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles, plan: LaunchPlan) -> None:
     """Launch the lists of programs, queries and outputs by heads."""
-    (query, scale), (d, width), band = scaled(problem), columns, Band.of(problem)
+    (query, scale), (d, width), band = scaled(problem), plan.columns, plan.band
     described = (
         _panels(aligned(query.flatten(1, 2)), ROWS, d), _panels(aligned(problem.key), tiles.key_tile, d),
         _panels(aligned(problem.value), tiles.key_tile, width),
     )  # fmt: skip
     sinks = None if problem.sinks is None else problem.sinks.detach().float()
     arguments = (
-        attended.largest, attended.total, attended.output, lists.starts, lists.entries, sinks,
+        attended.largest, attended.total, attended.output, plan.starts, plan.entries, sinks,
         problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys, band.below, band.above,
         problem.value.shape[-1], scale,
     )  # fmt: skip
-    constants = constants_of(tiles, columns, band, problem.keys)
+    constants = constants_of(tiles, plan.columns, band, problem.keys)
     launcher = launcher_of(ELEMENTS[query.dtype], tiles, constants, query.device)
-    launch_compiled(launcher, KERNEL, lists.programs, described, arguments, dict(constants))
+    launch_compiled(launcher, KERNEL, plan.programs, described, arguments, dict(constants))
 
 
 @lru_cache(maxsize=256)
 def launcher_of(
-    element: str, tiles: HopperTiles, constants: tuple[tuple[str, int], ...], device: torch.device
+    element: str, tiles: CudaTiles, constants: tuple[tuple[str, int], ...], device: torch.device
 ) -> CudaLauncher:
     """Compiled and loaded once for each device."""
     del device  # a module belongs to the current one
     numbers, threads = dict(constants), WARPGROUP * (tiles.consumers + 1)
-    room = shared_bytes(tiles, numbers["D"], numbers["V"])
-    return CudaLauncher(CudaKernel(KERNEL, source(element, numbers), element, threads, room, Work))
+    shared_bytes = tiles.shared_bytes(numbers["D"], numbers["V"])
+    return CudaLauncher(CudaKernel(KERNEL, source(element, numbers), element, threads, shared_bytes, Work))
 
 
 def _panels(tensor: Tensor, rows: int, width: int) -> TmaDescriptor:

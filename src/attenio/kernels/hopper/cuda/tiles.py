@@ -1,6 +1,7 @@
 """Tiles of ``attenio.cu``: key tiles of any multiple of 16, as large as registers and shared memory allow."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 from attenio.kernels.hopper.tiles import ROWS, SHARED_BYTES, HopperTiles
@@ -12,6 +13,26 @@ _OTHER_REGISTERS = 28
 # Of a panel of shared memory, as the kernel rounds it up.
 _ROUND = 1024
 _MOST_KEYS, _MOST_STAGES = 128, 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaTiles(HopperTiles):
+    """Consumers have 64 rows, and take turns at the tensor cores."""
+
+    language = "CUDA C++"
+    has_unmasked_loop = True
+    keeps_pace = False
+
+    def columns(self, d: int, width: int) -> tuple[int, int]:
+        """Columns of keys and of values that heads of these widths are computed in."""
+        return cuda_columns(d, width) or (d, width)
+
+    def shared_bytes(self, d: int, width: int) -> int:
+        """Shared memory of a block: Q of every consumer, stages of K and V, barriers; as the kernel lays it out."""
+        key, value, query = (
+            -(-2 * size // _ROUND) * _ROUND for size in (self.key_tile * d, self.key_tile * width, ROWS * d)
+        )
+        return self.consumers * query + self.stages * (key + value) + 8 * (2 * self.consumers + 4 * self.stages)
 
 
 @lru_cache(maxsize=256)
@@ -28,12 +49,12 @@ def panel(width: int) -> int:
 
 
 @lru_cache(maxsize=64)
-def cuda_tiles(d: int, width: int) -> tuple[HopperTiles, ...]:
+def cuda_tiles(d: int, width: int) -> tuple[CudaTiles, ...]:
     """All that may be measured: the largest key tiles of three consumers and of two, and the next of two."""
     return tuple(_tiles(d, width)) if (d, width) in WIDTHS else ()
 
 
-def _tiles(d: int, width: int) -> Iterator[HopperTiles]:
+def _tiles(d: int, width: int) -> Iterator[CudaTiles]:
     for consumers, count in ((3, 1), (2, 2)):
         fitting = [keys for keys in range(_MOST_KEYS, 48, -16) if _fits(_of(consumers, keys, 2), d, width)]
         for keys in fitting[:count]:
@@ -41,18 +62,10 @@ def _tiles(d: int, width: int) -> Iterator[HopperTiles]:
             yield _of(consumers, keys, stages)
 
 
-def _of(consumers: int, key_tile: int, stages: int) -> HopperTiles:
-    return HopperTiles(consumers=consumers, key_tile=key_tile, stages=stages, staged=False, ping_pong=True, cuda=True)
+def _of(consumers: int, key_tile: int, stages: int) -> CudaTiles:
+    return CudaTiles(consumers=consumers, key_tile=key_tile, stages=stages)
 
 
-def _fits(tiles: HopperTiles, d: int, width: int) -> bool:
+def _fits(tiles: CudaTiles, d: int, width: int) -> bool:
     registers = width // 2 + tiles.key_tile // 2 + tiles.key_tile // 4 + _OTHER_REGISTERS
-    return registers <= tiles.registers and shared_bytes(tiles, d, width) <= SHARED_BYTES
-
-
-def shared_bytes(tiles: HopperTiles, d: int, width: int) -> int:
-    """Shared memory of a block: Q of every consumer, stages of K and V, barriers; as the kernel lays it out."""
-    key, value, query = (
-        -(-2 * size // _ROUND) * _ROUND for size in (tiles.key_tile * d, tiles.key_tile * width, ROWS * d)
-    )
-    return tiles.consumers * query + tiles.stages * (key + value) + 8 * (2 * tiles.consumers + 4 * tiles.stages)
+    return registers <= tiles.registers and tiles.shared_bytes(d, width) <= SHARED_BYTES
