@@ -2,10 +2,15 @@ import pytest
 
 from attenio.bounds import bounds_for
 from attenio.bounds.row_passes import row_passes
+from attenio.pebbling.row_games import AttentionGame
 from attenio.planning import best_plan_for
 from attenio.workload import Workload
 
-from ..planning.row_games import RowGame
+
+def in_slots(slots, rows, keys, d, dv):
+    """The game of the theorem, in which a row takes no more words than a key."""
+    words = {"fast_words": slots * (d + dv), "d": d, "value_dim": dv, "statistics": 0}
+    return AttentionGame(needed=((1 << keys) - 1,) * rows, **words)
 
 
 @pytest.mark.parametrize(("d", "dv"), [(3, 3), (2, 4), (4, 1)])
@@ -13,10 +18,7 @@ from ..planning.row_games import RowGame
 def test_no_game_of_whole_rows_and_keys_that_is_solved_exactly_moves_less_than_the_bound(rows, keys, d, dv):
     workload = Workload(queries=rows, keys=keys, d=d, value_dim=dv)
     for slots in range(2, min(rows, keys) + 2):
-        game = RowGame(
-            rows=rows, keys=keys, fast_words=slots, row_words=1, key_words=1, key_cost=d + dv,
-            first_arrival=d, return_words=d + dv, leave_words=dv, final_words=dv,
-        )  # fmt: skip
+        game = in_slots(slots, rows, keys, d, dv)
         bound = row_passes(workload, slots * (d + dv))
         assert workload.compulsory_words <= bound.words <= game.optimum()
         if slots > min(rows, keys):
@@ -24,10 +26,7 @@ def test_no_game_of_whole_rows_and_keys_that_is_solved_exactly_moves_less_than_t
 
 
 def test_two_passes_that_keep_keys_over_the_turn_attain_the_bound():
-    game = RowGame(
-        rows=2, keys=3, fast_words=2, row_words=1, key_words=1, key_cost=2,
-        first_arrival=1, return_words=2, leave_words=1, final_words=1,
-    )  # fmt: skip
+    game = in_slots(2, 2, 3, 1, 1)
     assert game.optimum() == row_passes(Workload(queries=2, keys=3, d=1), 2 * 2).words == 10 + 4
     workload = Workload(n=1024, d=64)
     for share in (1.1, 1.5, 1.9):

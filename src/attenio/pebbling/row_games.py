@@ -1,0 +1,305 @@
+"""Row-granular games, solved exactly: rows and keys enter and leave fast memory whole, and meet while they are there.
+
+An optimum is the fewest words over all orders of rows and keys, which plans that move whole rows can be held against.
+Nothing leaves before its place is needed: what stays can only help.
+
+>>> AttentionGame(needed=(7, 7, 7), fast_words=24, d=3, value_dim=3).optimum()
+48
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import combinations
+from typing import NamedTuple
+
+# Sets of rows and of keys are bits of an integer, and so is what is needed of the keys by every row.
+Position = tuple[int, ...]
+# What tells rows, or keys, apart.
+Marks = Sequence[tuple[int, ...]]
+
+
+class Piece(NamedTuple):
+    """Something that may be in fast memory: its place in the position, its number there, its words, and those moved."""
+
+    place: int
+    number: int
+    words: int
+    moved: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowGame:
+    """What both games share: pieces arrive, others make room for them, and a search finds the cheapest way."""
+
+    needed: tuple[int, ...]
+    fast_words: int
+    d: int
+    value_dim: int
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(self.needed)
+
+    @property
+    def keys(self) -> int:
+        """How many keys some row needs, or lie before one that is."""
+        return max(self.needed).bit_length()
+
+    @property
+    @abstractmethod
+    def _start(self) -> Position:
+        """Nothing done, nothing in fast memory."""
+
+    @property
+    @abstractmethod
+    def _result_words(self) -> int:
+        """Words of the results, stored once."""
+
+    @abstractmethod
+    def _missing(self, position: Position) -> Iterator[Piece]:
+        """What is of use and not in fast memory, with the words that its arrival loads."""
+
+    @abstractmethod
+    def _held(self, position: Position) -> Iterator[Piece]:
+        """What is in fast memory, with the words that its leaving stores."""
+
+    @abstractmethod
+    def _without(self, position: Position, piece: Piece) -> Position:
+        """The position after a piece has left."""
+
+    @abstractmethod
+    def _met(self, position: Position) -> Position:
+        """The position once all that is in fast memory has met, without what is of no more use."""
+
+    @abstractmethod
+    def _renumbered(self, position: Position, rows: Sequence[int], keys: Sequence[int]) -> Position:
+        """The same with rows and keys in another order."""
+
+    @abstractmethod
+    def _marks(self, position: Position) -> tuple[Marks, Marks]:
+        """What tells rows apart, and keys."""
+
+    def optimum(self) -> int | None:
+        """The fewest words; None if a row and a key do not fit. A search over all positions, cheapest first."""
+        start = self._start
+        known, queue = {start: 0}, [(self._floor(start), 0, start)]
+        alike = len(set(self.needed)) == 1
+        while queue:
+            floor, cost, position = heappop(queue)
+            if known[position] < cost:
+                continue
+            if floor == cost and not any(self._held(position)):
+                return cost + self._result_words
+            for more, reached in self._moves(position):
+                following = self._canonical(reached) if alike else reached
+                if cost + more < known.get(following, 1 << 60):
+                    known[following] = cost + more
+                    heappush(queue, (cost + more + self._floor(following), cost + more, following))
+        return None
+
+    def _floor(self, position: Position) -> int:
+        """What is of use and elsewhere has to come."""
+        return sum(piece.moved for piece in self._missing(position))
+
+    def _moves(self, position: Position) -> Iterator[tuple[int, Position]]:
+        """Every arrival, after no more others have left than make room for it."""
+        held = list(self._held(position))
+        free = self.fast_words - sum(piece.words for piece in held)
+        for piece in self._missing(position):
+            for leaving in _fewest(held, piece.words - free):
+                left = position
+                for other in leaving:
+                    left = self._without(left, other)
+                arrived = list(left)
+                arrived[piece.place] |= 1 << piece.number
+                yield piece.moved + sum(other.moved for other in leaving), self._met(tuple(arrived))
+
+    def _canonical(self, position: Position) -> Position:
+        """Rows in order, and then keys: all are alike."""
+        for _ in range(2):
+            rows = self._marks(position)[0]
+            position = self._renumbered(position, sorted(range(self.rows), key=rows.__getitem__), range(self.keys))
+            keys = self._marks(position)[1]
+            position = self._renumbered(position, range(self.rows), sorted(range(self.keys), key=keys.__getitem__))
+        return position
+
+    def _of_keys(self, met: Sequence[int]) -> tuple[int, ...]:
+        """The rows that each key has met, of the keys that each row has."""
+        return tuple(sum((each >> j & 1) << i for i, each in enumerate(met)) for j in range(self.keys))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionGame(RowGame):
+    """Forward. A row is its query, its partial output and its statistics; it leaves with what is not in slow memory.
+
+    A position has the keys that each row has met, then rows here, rows that have been here, and keys here. One score
+    and its maximum are in hand.
+    """
+
+    statistics: int = 2  # a maximum and a sum
+
+    @property
+    def _start(self) -> Position:
+        return (*(0 for _ in self.needed), 0, 0, 0)
+
+    @property
+    def _result_words(self) -> int:
+        return self.rows * self.value_dim
+
+    def _missing(self, position: Position) -> Iterator[Piece]:
+        n, state = self.rows, self.value_dim + self.statistics
+        here, been, keys = position[n:]
+        wanted = 0
+        for i, full in enumerate(self.needed):
+            wanted |= full & ~position[i]
+            if position[i] != full and not here >> i & 1:
+                yield Piece(n, i, self.d + state, self.d + (state if been >> i & 1 else 0))
+        both = self.d + self.value_dim
+        yield from (Piece(n + 2, j, both, both) for j in range(self.keys) if wanted & ~keys & 1 << j)
+
+    def _held(self, position: Position) -> Iterator[Piece]:
+        n, state = self.rows, self.value_dim + self.statistics
+        here, _, keys = position[n:]
+        yield from (Piece(n, i, self.d + state, state if position[i] else 0) for i in range(n) if here >> i & 1)
+        yield from (Piece(n + 2, j, self.d + self.value_dim, 0) for j in range(self.keys) if keys >> j & 1)
+
+    def _without(self, position: Position, piece: Piece) -> Position:
+        left = list(position)
+        left[piece.place] &= ~(1 << piece.number)
+        if piece.place == self.rows and position[piece.number]:
+            left[self.rows + 1] |= 1 << piece.number
+        return tuple(left)
+
+    def _met(self, position: Position) -> Position:
+        n = self.rows
+        here, been, keys = position[n:]
+        met = [position[i] | (keys & full if here >> i & 1 else 0) for i, full in enumerate(self.needed)]
+        wanted = 0
+        for i, full in enumerate(self.needed):
+            wanted |= full & ~met[i]
+            here &= ~(1 << i) if met[i] == full else -1
+        return (*met, here, been, keys & wanted)
+
+    def _renumbered(self, position: Position, rows: Sequence[int], keys: Sequence[int]) -> Position:
+        here, been, kept = position[self.rows :]
+        met = (_picked(position[i], keys) for i in rows)
+        return (*met, _picked(here, rows), _picked(been, rows), _picked(kept, keys))
+
+    def _marks(self, position: Position) -> tuple[Marks, Marks]:
+        n = self.rows
+        here, been, keys = position[n:]
+        columns = self._of_keys(position[:n])
+        rows = [(position[i], here >> i & 1, been >> i & 1) for i in range(n)]
+        return rows, [(columns[j], keys >> j & 1) for j in range(self.keys)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientGame(RowGame):
+    """Backward. Rows (Q, dO, log-sum-exp, D), dQ, keys (K, V) and gradients of keys (dK, dV) come and go by themselves.
+
+    A position has the keys with which each row has added to dQ, those to whose gradients it has added, then rows, dQ,
+    keys and gradients of keys that are here, and rows whose D is in slow memory. D takes O, the first time. A score,
+    its gradient and a word of O are in hand.
+    """
+
+    @property
+    def _start(self) -> Position:
+        return (*(0 for _ in self.needed), *(0 for _ in self.needed), 0, 0, 0, 0, 0)
+
+    @property
+    def _result_words(self) -> int:
+        return self.rows * self.d + self.keys * (self.d + self.value_dim)
+
+    def _open(self, position: Position) -> tuple[int, int, int, int]:
+        """Rows, sums of rows, keys and sums of keys that still have to meet something."""
+        n, rows, sums, keys, key_sums = self.rows, 0, 0, 0, 0
+        for i, full in enumerate(self.needed):
+            first, second = full & ~position[i], full & ~position[n + i]
+            rows |= (1 << i) if first | second else 0
+            sums |= (1 << i) if first else 0
+            keys |= first | second
+            key_sums |= second
+        return rows, sums, keys, key_sums
+
+    def _piece(self, position: Position, place: int, number: int, *, leaves: bool) -> Piece:
+        n, both = self.rows, self.d + self.value_dim
+        match place - 2 * n:
+            case 0:
+                saved = position[2 * n + 4] >> number & 1
+                begun = position[number] | position[n + number]
+                moved = (1 if begun and not saved else 0) if leaves else both + 1 + (1 if saved else self.value_dim)
+                return Piece(place, number, both + 2, moved)
+            case 1:
+                return Piece(place, number, self.d, self.d if position[number] else 0)
+            case 2:
+                return Piece(place, number, both, 0 if leaves else both)
+            case _:
+                begun = any(seen >> number & 1 for seen in position[n : 2 * n])
+                return Piece(place, number, both, both if begun else 0)
+
+    def _missing(self, position: Position) -> Iterator[Piece]:
+        for place, wanted in enumerate(self._open(position), 2 * self.rows):
+            elsewhere = wanted & ~position[place]
+            yield from (self._piece(position, place, x, leaves=False) for x in _bits(elsewhere))
+
+    def _held(self, position: Position) -> Iterator[Piece]:
+        for place in range(2 * self.rows, 2 * self.rows + 4):
+            yield from (self._piece(position, place, x, leaves=True) for x in _bits(position[place]))
+
+    def _without(self, position: Position, piece: Piece) -> Position:
+        left = list(position)
+        left[piece.place] &= ~(1 << piece.number)
+        if piece.place == 2 * self.rows and piece.moved:
+            left[-1] |= 1 << piece.number
+        return tuple(left)
+
+    def _met(self, position: Position) -> Position:
+        n = self.rows
+        here, sums, keys, key_sums, _ = position[2 * n :]
+        after = list(position)
+        for i in _bits(here):
+            after[i] |= self.needed[i] & keys if sums >> i & 1 else 0
+            after[n + i] |= self.needed[i] & keys & key_sums
+        for place, wanted in enumerate(self._open(tuple(after)), 2 * n):
+            after[place] &= wanted
+        return tuple(after)
+
+    def _renumbered(self, position: Position, rows: Sequence[int], keys: Sequence[int]) -> Position:
+        n = self.rows
+        here, sums, kept, key_sums, saved = position[2 * n :]
+        met = (_picked(position[half + i], keys) for half in (0, n) for i in rows)
+        last = (_picked(here, rows), _picked(sums, rows), _picked(kept, keys), _picked(key_sums, keys))
+        return (*met, *last, _picked(saved, rows))
+
+    def _marks(self, position: Position) -> tuple[Marks, Marks]:
+        n = self.rows
+        here, sums, keys, key_sums, saved = position[2 * n :]
+        first, second = self._of_keys(position[:n]), self._of_keys(position[n : 2 * n])
+        rows = [(position[i], position[n + i], here >> i & 1, sums >> i & 1, saved >> i & 1) for i in range(n)]
+        return rows, [(first[j], second[j], keys >> j & 1, key_sums >> j & 1) for j in range(self.keys)]
+
+
+def _bits(members: int) -> Iterator[int]:
+    while members:
+        yield (members & -members).bit_length() - 1
+        members &= members - 1
+
+
+def _picked(members: int, order: Sequence[int]) -> int:
+    """The set whose member at each place was at the place that the order has there."""
+    return sum((members >> old & 1) << new for new, old in enumerate(order))
+
+
+def _fewest(held: Sequence[Piece], missing: int) -> Iterator[tuple[Piece, ...]]:
+    """What may leave so that so many words are free, none of it in vain."""
+    if missing <= 0:
+        yield ()
+        return
+    for count in range(1, len(held) + 1):
+        for chosen in combinations(held, count):
+            total = sum(piece.words for piece in chosen)
+            if total >= missing and all(total - piece.words < missing for piece in chosen):
+                yield chosen
