@@ -16,10 +16,12 @@ from solved import (
     against_each_other,
     constants,
     form_of,
+    is_other,
     least_words,
     one_pass,
     shape_of,
 )
+from whole_rows import row_table, row_text
 
 from attenio.errors import DoesNotFit
 from attenio.planning import best_plan_for
@@ -149,6 +151,23 @@ def partial_one_pass(solved: Solved) -> dict[str, int]:
     return {"both": len(differences), "same": differences.count(0), "most_more": max(differences)}
 
 
+def other_table(games: Sequence[Row]) -> list[str]:
+    """Masks, other widths and the gradient: optima, the best dataflow and the largest bounds."""
+    titles = ["rows x keys", "d, d_v", "mask", "direction", "M: optimum", "best dataflow", "largest bound"]
+    lines = [_line(titles), _line(["---", "---:", "---", "---", "---", "---", "---"])]
+    forms = {}
+    for game in sorted(filter(is_other, games), key=lambda g: g["red"]):
+        direction = "backward" if game["softmax"] == "gradient" else "forward"
+        form = (f"{game['rows']} x {game['keys']}", f"{game['d']}, {game['value_dim']}", game["mask"], direction)
+        forms.setdefault(form, []).append(game)
+    for form, mine in sorted(forms.items(), key=lambda each: (each[0][3], each[0][2], each[0][:2])):
+        words = (f"{g['red']}: {_between(g['proven_words'], g['cost_words'])}" for g in mine)
+        best = (str(min(g["dataflows"].values())) if g["dataflows"] else "-" for g in mine)
+        bounds = (str(max(g["absolute_bounds"].values())) for g in mine)
+        lines.append(_line([*form, ", ".join(words), ", ".join(best), ", ".join(bounds)]))
+    return lines
+
+
 def constants_table(found: Sequence[Row]) -> list[str]:
     titles = ["game", "rows", "d", "M", "keys", "words a further key", "c"]
     lines = [_line(titles), _line(["---", "---:", "---:", "---:", "---", "---", "---:"])]
@@ -161,7 +180,8 @@ def constants_table(found: Sequence[Row]) -> list[str]:
 
 def largest(games: Sequence[Row], form: Form) -> str:
     """The solved game with most vertices in which something moves twice."""
-    hard = [g for g in games if g["optimal"] and form_of(g) == form and g["cost_words"] > g["compulsory_words"]]
+    plain = [g for g in games if g["optimal"] and form_of(g) == form and not is_other(g)]
+    hard = [g for g in plain if g["cost_words"] > g["compulsory_words"]]
     most = max(hard, key=lambda g: (g["vertices"], g["cost_words"] - g["compulsory_words"]))
     shape = f"{most['rows']} row{'s' * (most['rows'] > 1)} x {most['keys']} keys, d = {most['d']}"
     search = most["engines"][0]
@@ -180,7 +200,8 @@ def _share_of_a_core(games: Sequence[Row]) -> str:
 def figure(games: Sequence[Row]) -> str:
     """Words against memory for the shape with most memories at which the optimum moves something twice."""
     solved = Solved(games)
-    moving = Counter(shape_of(g) for g in games if g["optimal"] and g["cost_words"] > g["compulsory_words"])
+    plain = [g for g in games if g["optimal"] and not is_other(g)]
+    moving = Counter(shape_of(g) for g in plain if g["cost_words"] > g["compulsory_words"])
     shape = max(moving, key=lambda each: (moving[each], each))
     rows, keys, d = shape
     workload = Workload(queries=rows, keys=keys, d=d, dtype="fp32")
@@ -190,7 +211,7 @@ def figure(games: Sequence[Row]) -> str:
         Series(name, memories, [solved.cost(form, shape, red) for red in memories], colour, dashed=name == "partial")
         for name, form, colour in (("standard", STANDARD, "#0072b2"), ("partial", PARTIAL, "#d55e00"))
     ]
-    for name, flow, colour in (("AttenIO", Dataflow.ATTENIO, "#009e73"), ("FLAT", Dataflow.FLAT, "#cc79a7")):
+    for name, flow, colour in (("AttenIO", Dataflow.ATTENIO, "#009e73"), ("kept keys", Dataflow.KEPT_KEYS, "#cc79a7")):
         lines.append(Series(name, memories, [_counted(workload, red, flow) for red in memories], colour))
     floor = [max(facts[red]["absolute_bounds"].values()) if red in facts else None for red in memories]
     lines.append(Series("largest bound", memories, floor, "#444", dashed=True))
@@ -241,13 +262,16 @@ def answer(results: Row) -> str:
         attenio_most=f"{max(fits):.2f}",
         standard=largest(games, STANDARD),
         partial=largest(games, PARTIAL),
+        others="\n".join(other_table(games)),
+        rows_table="\n".join(row_table(results["row_games"])),
+        **row_text(results["row_games"]),
         **against_each_other(solved, STANDARD, PARTIAL),
     )
 
 
 _ANSWER = """# Is 4 the right constant in 4n²d²/M?
 
-**What could be found.** An optimum below a dataflow's count shows room in the dataflow; an optimum equal to an
+**What could be found.** An optimum below a dataflow's count shows room in the dataflow; an optimum equal to a
 proven bound shows that the bound cannot be raised. At sizes that can be solved the compulsory words dominate
 every bound, so the constant shows in two other places: in the least memory with which a number of rows is served
 in one pass over the keys, and in what a further key costs at a fixed memory. If each row needs 2d words and little
@@ -258,8 +282,7 @@ Two games ran at a time on 2 cores; the search had at most {limit} s for each, C
 programs had the cores too: of its {limit} s, a search that met the limit computed for {share} s in the median, so
 an idle machine solves more. Both engines proved {agree} of them; where only one did, the other never contradicted
 it. The order search for large graphs, which proves nothing, had found a schedule as cheap as the optimum in {ordered}.
-The commit that `results.json` names, 975bdec50755, was rebased and is 96bd720 in the history: graphs, engines and this
-study are the same in both, and until b7d9744 the engines changed in one comment.
+Dataflows and bounds are those of the commit that `results.json` names.
 
 **What it says about the 4.** No optimum contradicts 4n²d²/M or another proven bound. With many keys, serving rows in
 one pass takes what keeping their Q and O takes, and little more. {grown}
@@ -306,6 +329,23 @@ partial game is cheaper in {cheaper} and dearer in {dearer}: its graph has verti
 in any order. In the {counted} solved games in which some dataflow fits, the best one moves {least} to {most} times the
 optimum; in the {fits} in which AttenIO fits, it moves {attenio_least} to {attenio_most} times: buffers of whole
 tiles are dear when memory is a handful of words.
+
+**Masks, other widths, the gradient.** The standard game under causal masks and windows, with values wider or narrower
+than keys, and that of the gradient, with gradient-rows, five-products and the like among its bounds. Per memory M:
+
+{others}
+
+**Whole rows.** Most schedules of the planner (rocking passes, rings under windows, rows that come and go one by one,
+slots for two passes) move whole rows. So {row_games} games were solved in which rows and keys come and go whole
+(`attenio.pebbling.row_games`): a row has a maximum and a sum with it; backward, dQ, dK and dV come and go by
+themselves and D is stored once. Forward, dense or under a window, with heads that share no keys, a schedule of whole
+rows beats the best plan in {alone_beaten} of {alone} games. In all that happens in {forward_beaten} of
+{forward_games} games forward, where plans move up to {forward_worst} times the optimum, and in {backward_beaten} of
+{backward_games} backward, up to {backward_worst} times. Forward these are heads that share their keys: the planner
+stacks their rows without slots or gives slots to one head after the other. Backward they are schedules that let dQ
+wait: while rows stay, a key finishes its gradient before the rows begin theirs, or after they have ended.
+
+{rows_table}
 
 ![words against memory](figure.svg)
 

@@ -2,10 +2,10 @@
 
     .venv/bin/python studies/is-the-constant-optimal/run.py [--limit 60]
 
-solves every game of the list below with both engines, two games at a time, and writes results.json, answer.md and
-figure.svg beside this file. A game that is there already, solved or tried with at least the same time limit, is not
-solved again: a run that was stopped goes on. Removing results.json starts anew; --only-text writes the answer anew from
-the results.
+solves every game of the list below with both engines, two games at a time, and those of whole_rows.py, and writes
+results.json, answer.md and figure.svg beside this file. A game that is there already, solved or tried with at least the
+same time limit, is not solved again: a run that was stopped goes on. Plans and bounds are counted anew for all of them.
+Removing results.json starts anew; --only-text writes the answer anew from the results.
 """
 
 import argparse
@@ -20,8 +20,11 @@ from threading import Lock
 from time import process_time
 from typing import Any
 
+import numpy as np
 from answer import answer, figure
-from solved import ONLINE, PARTIAL, STANDARD, STRICT
+from numpy.typing import NDArray
+from solved import GRADIENT, ONLINE, PARTIAL, STANDARD, STRICT
+from whole_rows import solve_whole_rows
 
 from attenio.bounds import Strength, bounds_for
 from attenio.errors import DoesNotFit
@@ -31,6 +34,7 @@ from attenio.pebbling import Game, Variant, check
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.accumulation import Accumulation
 from attenio.pebbling.graphs.attention import Head, Softmax, attention
+from attenio.pebbling.graphs.attention_backward import attention_backward
 from attenio.pebbling.scheduling import find_schedule
 from attenio.pebbling.solving.cp_sat.solver import cp_sat
 from attenio.pebbling.solving.first_schedule import first_schedule
@@ -58,6 +62,17 @@ SHAPES = [
 # The other forms are for comparison, at the smaller shapes.
 PROVEN = (Strength.ABSOLUTE, Strength.ORDINARY)
 COMPARED = [(1, 2, 1), (1, 3, 1), (1, 4, 1), (2, 2, 1), (2, 3, 1), (2, 4, 1), (3, 2, 1), (1, 2, 2)]
+# rows, keys, d, width of values, mask: what the planner has schedules of its own for.
+MASKED = [
+    *((n, n, d, d, mask) for mask in ("causal", "window:2") for n, d in ((3, 1), (4, 1), (3, 2))),
+    *((rows, 2, d, dv, "dense") for rows in (1, 2) for d, dv in ((1, 2), (1, 3), (2, 1))),
+]
+GRADIENTS = [
+    *((*shape, "dense") for shape in ((1, 2, 1, 1), (2, 1, 1, 1), (1, 3, 1, 1), (3, 1, 1, 1), (2, 2, 1, 1))),
+    *((*shape, "dense") for shape in ((1, 2, 2, 2), (2, 1, 2, 2), (1, 2, 1, 2), (1, 2, 2, 1))),
+    (2, 2, 1, 1, "causal"),
+    (3, 3, 1, 1, "window:2"),
+]
 
 
 @dataclass(frozen=True)
@@ -72,18 +87,40 @@ class Question:
     game: str
     sliding: bool
     red: int
+    value_dim: int = 0
+    mask: str = "dense"
+
+    @property
+    def direction(self) -> str:
+        return "backward" if self.softmax == GRADIENT[0] else "forward"
+
+    @property
+    def workload(self) -> Workload:
+        sizes = {"queries": self.rows, "keys": self.keys, "d": self.d, "value_dim": self.value_dim or self.d}
+        return Workload(**sizes, mask=self.mask, direction=self.direction, dtype="fp32")
 
     @property
     def graph(self) -> ComputationGraph:
-        return attention(
-            Head(rows=self.rows, keys=self.keys, d=self.d),
-            softmax=Softmax(self.softmax),
-            accumulation=Accumulation(self.accumulation),
+        head = Head(
+            rows=self.rows, keys=self.keys, d=self.d, value_dim=self.value_dim, required=required(self.workload)
         )
+        sums = Accumulation(self.accumulation)
+        if self.direction == "backward":
+            return attention_backward(head, accumulation=sums)
+        return attention(head, softmax=Softmax(self.softmax), accumulation=sums)
 
     @property
     def position(self) -> Game:
         return Game(graph=self.graph, red=self.red, variant=Variant(self.game), sliding=self.sliding)
+
+
+def required(workload: Workload) -> NDArray[np.bool_]:
+    """Which scores the mask requires."""
+    (pattern, _), *_ = workload.separate_patterns
+    found = np.zeros((pattern.rows, pattern.keys), dtype=np.bool_)
+    for row in range(pattern.rows):
+        found[row, pattern.needed_keys(row, row + 1)] = True
+    return found
 
 
 def counted(workload: Workload, fast_words: int) -> dict[str, int]:
@@ -98,7 +135,7 @@ def counted(workload: Workload, fast_words: int) -> dict[str, int]:
 
 
 def solution(question: Question, limit: float) -> dict[str, Any]:
-    """The optimum by both engines, every absolute or ordinary bound, every dataflow."""
+    """The optimum by both engines."""
     game = question.position
     ordered = find_schedule(game, time_limit_s=limit * ORDER_SHARE)
     began = process_time()
@@ -113,11 +150,9 @@ def solution(question: Question, limit: float) -> dict[str, Any]:
     cost = min(searched.cost_words, solved.cost_words)
     proven = max(searched.lower_bound_words, solved.lower_bound_words)
     assert proven <= cost, "the engines contradict each other"
-    workload = Workload(queries=question.rows, keys=question.keys, d=question.d, dtype="fp32")
-    bounds = {b.theorem: b.words for b in bounds_for(workload, question.red) if b.strength in PROVEN}
-    assert max(bounds.values()) <= cost, "a bound is above a schedule"
     return {
         **asdict(question),
+        "commit": provenance().commit,
         "vertices": len(game.graph),
         "cost_words": cost,
         "proven_words": proven,
@@ -136,18 +171,25 @@ def solution(question: Question, limit: float) -> dict[str, Any]:
             }
             for s in (searched, solved)
         ],
-        "compulsory_words": workload.compulsory_words,
-        "absolute_bounds": bounds,
-        "dataflows": counted(workload, question.red),
+        "compulsory_words": game.graph.compulsory_words,
     }
+
+
+def compared(row: dict[str, Any]) -> dict[str, Any]:
+    """A game with every absolute or ordinary bound and every dataflow, as they are now."""
+    workload = Question(**{name: row[name] for name in Question.__dataclass_fields__}).workload
+    bounds = {b.theorem: b.words for b in bounds_for(workload, row["red"]) if b.strength in PROVEN}
+    assert max(bounds.values()) <= row["cost_words"], "a bound is above a schedule"
+    return {**row, "absolute_bounds": bounds, "dataflows": counted(workload, row["red"])}
 
 
 class Results:
     """The games so far, in the file after each one."""
 
     def __init__(self, limit: float) -> None:
-        known = json.loads(RESULTS.read_text())["games"] if RESULTS.exists() else []
+        self.kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"games": [], "row_games": []}
         self.limit = limit
+        known = self.kept["games"]
         self.games = {_key(row): row for row in known if row["optimal"] or row["limit_seconds"] >= limit}
         self.lock = Lock()
 
@@ -159,9 +201,19 @@ class Results:
         """Keep an answer."""
         with self.lock:
             self.games[_key(row)] = row
-            games = list(self.games.values())
-            made_by = {**asdict(provenance()), "platform": platform.machine(), "python": platform.python_version()}
-            write_atomically(RESULTS, json.dumps({"provenance": made_by, "games": games}, indent=1) + "\n")
+            self.write()
+
+    def write(self) -> None:
+        """Write all that is known."""
+        self.kept["games"] = list(self.games.values())
+        made_by = {**asdict(provenance()), "platform": platform.machine(), "python": platform.python_version()}
+        write_atomically(RESULTS, json.dumps({**self.kept, "provenance": made_by}, indent=1) + "\n")
+
+    def write_row_games(self, row_games: list[dict[str, Any]]) -> None:
+        """Keep games of whole rows."""
+        with self.lock:
+            self.kept["row_games"] = row_games
+            self.write()
 
     def hopeless(self, question: Question) -> bool:
         """Whether a game no larger, with no fewer red pebbles, was not solved in the time."""
@@ -169,7 +221,7 @@ class Results:
             not row["optimal"]
             and _rules(row) == _rules(asdict(question))
             and row["red"] >= question.red
-            and all(row[side] <= size for side, size in asdict(question).items() if side in ("rows", "keys", "d"))
+            and all(row[side] <= getattr(question, side) for side in ("rows", "keys", "d", "value_dim"))
             for row in list(self.games.values())
         )
 
@@ -219,6 +271,8 @@ def forms() -> Iterator[Question]:
     """Every shape in its forms, without red pebbles yet."""
     yield from (Question(*shape, *form, 0) for shape in SHAPES for form in (STANDARD, PARTIAL))
     yield from (Question(*shape, *form, 0) for shape in COMPARED for form in (ONLINE, STRICT))
+    for form, shapes in ((STANDARD, MASKED), (GRADIENT, GRADIENTS)):
+        yield from (Question(*shape[:3], *form, 0, *shape[3:]) for shape in shapes)
 
 
 def main() -> None:
@@ -228,14 +282,16 @@ def main() -> None:
     arguments = parser.parse_args()
     results = Results(arguments.limit)
     if not arguments.only_text:
+        solve_whole_rows(results.kept["row_games"], results.write_row_games)
         solve_all(results)
-    games = list(results.games.values())
-    write_atomically(RESULTS.with_name("answer.md"), answer({"games": games}))
-    write_atomically(RESULTS.with_name("figure.svg"), figure(games))
+        results.games = {key: compared(row) for key, row in results.games.items()}
+        results.write()
+    write_atomically(RESULTS.with_name("answer.md"), answer(results.kept))
+    write_atomically(RESULTS.with_name("figure.svg"), figure(results.kept["games"]))
 
 
 def _rules(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("softmax", "accumulation", "game", "sliding"))
+    return tuple(row[name] for name in ("softmax", "accumulation", "game", "sliding", "mask"))
 
 
 def _key(row: dict[str, Any]) -> tuple[Any, ...]:

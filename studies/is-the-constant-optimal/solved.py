@@ -19,14 +19,16 @@ STANDARD: Form = ("unshifted", "chain", "standard", True)
 PARTIAL: Form = ("unshifted", "wide", "partial", False)
 ONLINE: Form = ("online", "chain", "standard", True)
 STRICT: Form = ("unshifted", "chain", "standard", False)
+GRADIENT: Form = ("gradient", "chain", "standard", True)  # of the output: there is no softmax to choose
 FORMS = {"standard": STANDARD, "partial": PARTIAL, "online": ONLINE, "no sliding": STRICT}
 
 
 class Solved:
-    """The games, by form, shape and red pebbles."""
+    """The games of dense heads with values as wide as keys, forward, by form, shape and red pebbles."""
 
     def __init__(self, games: Sequence[Row]) -> None:
-        self.games = {(form_of(game), shape_of(game), game["red"]): game for game in games}
+        plain = [game for game in games if not is_other(game)]
+        self.games = {(form_of(game), shape_of(game), game["red"]): game for game in plain}
         self.shapes = sorted({shape for _, shape, _ in self.games}, key=lambda shape: (shape[2], shape[0], shape[1]))
 
     def of(self, form: Form, shape: Shape) -> dict[int, Row]:
@@ -65,6 +67,11 @@ class Solved:
             and game["proven_words"] > game["compulsory_words"]
         ]
         return (max(proofs)[0], -max(proofs)[1]) if proofs else None
+
+
+def is_other(game: Row) -> bool:
+    """Whether a game is about a mask, other widths or the gradient."""
+    return bool(game["value_dim"])
 
 
 def form_of(game: Row) -> Form:
