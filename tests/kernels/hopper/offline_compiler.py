@@ -1,24 +1,14 @@
-"""Kernels compiled for a Hopper GPU that need not be there, and the instructions that they became.
+"""Kernels compiled for a Hopper GPU that need not be there, and the instructions that they became."""
 
-The same text and the same Triton give the same instructions. They are recorded beside this file under a digest of both,
-and a variant is compiled where there is no such record: whoever changes a kernel has it compiled. ``make instructions``
-compiles all of them and writes the records anew.
-"""
-
-import hashlib
 import json
-import os
-import platform
+import re
 import subprocess
-import warnings
-from functools import cache
-from importlib.metadata import version
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.kernels.records import maker, recorded, text_of_kernels
 from tests.kernels.uninterpreted import uninterpreted
-
-import attenio.kernels
 
 RECORDS = Path(__file__).with_name("instructions.json")
 
@@ -72,44 +62,33 @@ for variant in argument:
 
 def instructions_of(built, variants):
     """What each variant became: ``built`` is the text of a function of that name, which compiles one."""
-    known = {} if "RECORD_INSTRUCTIONS" in os.environ else recorded()
-    digests = [digest_of(built, variant) for variant in variants]
-    left = [variant for digest, variant in zip(digests, variants, strict=True) if digest not in known]
-    if left and known:
-        warnings.warn(f"{len(left)} kernels are compiled: the text of kernels changed: make instructions", stacklevel=2)
-    said = uninterpreted(_BEFORE + built + _AFTER, left).splitlines() if left else []
-    compiled = iter([json.loads(line) for line in said])
-    found = {digest: known[digest] if digest in known else next(compiled) for digest in digests}
-    if "RECORD_INSTRUCTIONS" in os.environ:
-        lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted((recorded() | found).items())]
-        RECORDS.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    return [found[digest] for digest in digests]
+
+    def compiled(left):
+        said = uninterpreted(_BEFORE + built + _AFTER, [variants[index] for index in left])
+        return [json.loads(line) for line in said.splitlines()]
+
+    texts = text_of_kernels("hopper", "gpu", "triton")
+    return recorded(RECORDS, [[texts, _BEFORE, built, _AFTER, each, *maker()] for each in variants], compiled)
 
 
-def disassembled(cubin, folder):
-    """The instructions of a cubin."""
+def cuda_instructions(text, folder):
+    """How often each instruction of ``_NAMES`` stands in what NVRTC makes of a text."""
+    from attenio.kernels.hopper.cuda import compiler
+
+    if compiler.library() is None:
+        pytest.skip("NVRTC is not installed (package nvidia-cuda-nvrtc)")
+    made_by = [text, compiler.OPTIONS, compiler.version(), _NAMES]
+    return recorded(RECORDS, [made_by], lambda _left: [_counted(compiler.compiled(text), folder)])[0]
+
+
+# Loads and stores of registers that were spilled, and products by their sizes.
+_NAMES = r"\b(LDL|STL|HGMMA\.\d+x\d+x\d+)\b"
+
+
+def _counted(cubin, folder):
     triton = pytest.importorskip("triton")
     tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
     file = folder / "kernel.cubin"
     file.write_bytes(cubin)
-    return subprocess.run([tool, "-c", file], capture_output=True, text=True, check=True).stdout
-
-
-def recorded():
-    """Counts of instructions by the digest of what was compiled."""
-    return json.loads(RECORDS.read_text(encoding="utf-8")) if RECORDS.is_file() else {}
-
-
-def digest_of(built, variant):
-    """Of everything that makes the instructions: the variant, all text of kernels for GPUs, Triton, the platform."""
-    whole = json.dumps([text_of_kernels(), _BEFORE, built, _AFTER, variant, version("triton"), platform.machine()])
-    return hashlib.sha256(whole.encode()).hexdigest()[:24]
-
-
-@cache
-def text_of_kernels():
-    """Every module that a Hopper kernel is made of; ``hopper/cuda`` is NVRTC's."""
-    (home,) = attenio.kernels.__path__
-    files = sorted(file for folder in ("hopper", "gpu", "triton") for file in Path(home, folder).rglob("*.py"))
-    texts = {file.relative_to(home): file.read_text(encoding="utf-8") for file in files}
-    return [[str(name), text] for name, text in texts.items() if name.parts[:2] != ("hopper", "cuda")]
+    text = subprocess.run([tool, "-c", file], capture_output=True, text=True, check=True).stdout
+    return Counter(re.findall(_NAMES, text))

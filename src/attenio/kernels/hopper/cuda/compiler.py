@@ -11,7 +11,7 @@ from typing import Any
 
 from attenio.files import write_atomically
 
-_OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
+OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
 
 
 class CompileError(RuntimeError):
@@ -43,9 +43,7 @@ def compiled(source: str) -> bytes:
     nvrtc = library()
     if nvrtc is None:
         raise CompileError("NVRTC is not there: install the package nvidia-cuda-nvrtc, or PyTorch for CUDA")
-    major, minor = c_int(), c_int()
-    nvrtc.nvrtcVersion(byref(major), byref(minor))
-    key = hashlib.sha256(f"{major.value}.{minor.value} {_OPTIONS} {source}".encode()).hexdigest()[:32]
+    key = hashlib.sha256(f"{version()} {OPTIONS} {source}".encode()).hexdigest()[:32]
     path = cache_folder() / f"{key}.cubin"
     if path.is_file():
         return path.read_bytes()
@@ -58,6 +56,14 @@ def compiled(source: str) -> bytes:
     return cubin
 
 
+def version() -> str:
+    """Of NVRTC where there is one."""
+    major, minor, nvrtc = c_int(), c_int(), library()
+    if nvrtc is not None:
+        nvrtc.nvrtcVersion(byref(major), byref(minor))
+    return f"{major.value}.{minor.value}"
+
+
 def cache_folder() -> Path:
     """Where cubins are kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attenio" / "cuda"
@@ -65,10 +71,10 @@ def cache_folder() -> Path:
 
 def _compiled(nvrtc: Any, source: str) -> bytes:
     program, size = c_void_p(), c_size_t()
-    options = (c_char_p * len(_OPTIONS))(*(each.encode() for each in _OPTIONS))
+    options = (c_char_p * len(OPTIONS))(*(each.encode() for each in OPTIONS))
     nvrtc.nvrtcCreateProgram(byref(program), source.encode(), b"attenio.cu", 0, None, None)
     try:
-        if nvrtc.nvrtcCompileProgram(program, len(_OPTIONS), options):
+        if nvrtc.nvrtcCompileProgram(program, len(OPTIONS), options):
             nvrtc.nvrtcGetProgramLogSize(program, byref(size))
             log = ctypes.create_string_buffer(size.value)
             nvrtc.nvrtcGetProgramLog(program, log)
