@@ -1,13 +1,14 @@
 """Runs of the game that compute attention in a random order, storing, dropping and recomputing at random.
 
-A word is an instance of a value with the words it was made of, so that histories can be followed.
+A word is an instance of a value with the words it was made of, so that histories can be followed. With ``sums`` a run
+adds up the probabilities of every row too; a word of such a sum is over two keys at least.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-Name = tuple[str, int, int, int]  # kind (q, k, v, s, o), row or key, key, column; a score's column is a bit set of t
+Name = tuple[str, int, int, int]  # kind (q, k, v, s, o, l), row or key, key, column; a score's column is a bit set of t
 
 
 @dataclass(eq=False)
@@ -40,9 +41,11 @@ class RandomRun:
     fast_words: int
     random: np.random.Generator
     keep: float  # how often a score that has to go is stored
+    sums: bool = False
     steps: list[tuple[str, Word]] = field(default_factory=list)
     fast: list[Word] = field(default_factory=list)
     stored: dict[Name, Word] = field(default_factory=dict)
+    summed: dict[int, list[int]] = field(default_factory=dict)  # of a row: keys whose probabilities are in its sum
 
     def flowing_in(self, start: int, end: int) -> tuple[set[Name], set[tuple[int, int]]]:
         """Entries of inputs, and pairs with a word, that steps of a part of the run load or find in fast memory."""
@@ -62,8 +65,8 @@ class RandomRun:
         while len(self.fast) >= self.fast_words:
             goes = self.random.choice(np.array([k for k, word in enumerate(self.fast) if word not in pinned]))
             word = self.fast[goes]
-            output = word.name[0] == "o"
-            if word.name[0] in "so" and not word.slow and (output or self.random.random() < self.keep):
+            output = word.name[0] == "o" or (word.name[0] == "l" and len(self.summed[word.name[1]]) < self.m)
+            if (word.name[0] in "so" or output) and not word.slow and (output or self.random.random() < self.keep):
                 self._store(word)
             self.fast.pop(goes)
 
@@ -113,7 +116,7 @@ class RandomRun:
             k = self._bring(("k", j, 0, t), [*held, q])
             assert k
             if word is None:
-                word = self._make(Word(("s", i, j, 1 << t), (q, k), product=True))
+                word = self._make(Word(("s", i, j, 1 << t), (q, k), product=True), held)
             else:
                 part = None
                 if len(held) + 3 <= self.fast_words and self.random.random() < 0.5:
@@ -124,9 +127,19 @@ class RandomRun:
                 word = self._make(Word(("s", i, j, done | 1 << t), parents, product=part is None))
         return word
 
+    def _sum(self, i: int, j: int) -> None:
+        keys = self.summed.setdefault(i, [])
+        keys.append(j)
+        if len(keys) > 1:
+            name = ("l", i, 0, 0)
+            first = self._score(i, keys[0], []) if len(keys) == 2 else self._bring(name, [])
+            assert first
+            self._make(Word(name, (first, self._score(i, j, [first]))))
+
     def play(self) -> "RandomRun":
         """Every product p·v in an order that is random in blocks, then the outputs that are left."""
-        triples = [(i, j, c) for i in range(self.n) for j in range(self.m) for c in range(self.dv)]
+        columns = range(self.dv + self.sums)  # the last one is that of the sums
+        triples = [(i, j, c) for i in range(self.n) for j in range(self.m) for c in columns]
         order = self.random.permutation(3)
         blocks = self.random.integers(1, 4, 3)
         noise = self.random.random(len(triples)) * self.random.choice([0.0, 0.5, 3.0])
@@ -134,6 +147,9 @@ class RandomRun:
         begun: set[tuple[int, int]] = set()
         for place in np.argsort(np.array(rank) + noise * 100, kind="stable"):
             i, j, c = triples[place]
+            if c == self.dv:
+                self._sum(i, j)
+                continue
             p = self._score(i, j, [])
             v = self._bring(("v", j, 0, c), [p])
             assert v

@@ -189,5 +189,5 @@ def test_a_gap_says_against_which_bound_it_is(attenio: Any) -> None:
     found = attenio("plan", "--n", "8K", "--fast-bytes", "64KB", "--json").json
     words = {b["theorem"]: b["words"] for b in found["lower_bounds"]}
     moved = found["plan"]["moved_words"]
-    assert (found["gap_strength"], found["gap"]) == ("ordinary", moved / words["whole-epochs"])
+    assert (found["gap_strength"], found["gap"]) == ("ordinary", moved / words["row-sums"])
     assert found["absolute_gap"] == moved / max(words["compulsory"], words["fast-products"])

@@ -26,6 +26,7 @@ from attenio.bounds.output_epochs import output_epoch_words, output_epochs
 from attenio.bounds.recomputed_scores import recomputed_score_words, recomputed_scores
 from attenio.bounds.row_passes import applies as whole_rows
 from attenio.bounds.row_passes import row_passes
+from attenio.bounds.row_sums import row_sums
 from attenio.bounds.saha_ye import saha_ye
 from attenio.bounds.score_epochs import score_epoch_words, score_epochs
 from attenio.bounds.whole_epochs import whole_epoch_words, whole_epochs
@@ -53,8 +54,8 @@ def bounds_for(
 
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
-    ['compulsory', 'score-epochs', 'output-epochs', 'whole-epochs', 'fused-epochs', 'recomputed-scores',
-     'fast-products', 'one-shot', 'row-passes', 'operator-by-operator', 'saha-ye']
+    ['compulsory', 'score-epochs', 'output-epochs', 'whole-epochs', 'row-sums', 'fused-epochs',
+     'recomputed-scores', 'fast-products', 'one-shot', 'row-passes', 'operator-by-operator', 'saha-ye']
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['compulsory', 'gradient-rows', 'fused-gradient-epochs', 'whole-gradient-epochs', 'five-products',
@@ -129,7 +130,7 @@ def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[Lo
     return (
         score_epochs(workload, fast_words, units=units),
         output_epochs(workload, fast_words, units=units),
-        *((whole_epochs(workload, fast_words),) if units == 1 else ()),
+        *((whole_epochs(workload, fast_words), row_sums(workload, fast_words)) if units == 1 else ()),
         fused_epochs(workload, fast_words, units=units),
         recomputed_scores(workload, fast_words, units=units),
         fast_products(workload, fast_words, units=units),
@@ -145,7 +146,7 @@ def lower_bounds(
 
     >>> bounds = lower_bounds(Workload(n=131072, d=64), Machine.with_fast_bytes(512 * 1024))
     >>> largest_ordinary(bounds).words, largest_absolute(bounds).words
-    (1074003904, 67108864)
+    (1082259361, 67108864)
     """
     if boundary is not None:
         checked_kind(boundary, Boundary, "boundary", "one of machine.boundaries")
@@ -186,8 +187,9 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
 ) -> Floats:
     """The largest bound for ordinary products at every point of a sweep, as ``largest_ordinary(bounds_for(...))``.
 
-    All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Step-in-order
-    is not among them: ``words_in_order`` makes it of the bounds of both passes.
+    All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Two are not among
+    them: step-in-order, which ``words_in_order`` makes of the bounds of both passes, and row-sums, which count rows
+    (``row_sum_words``).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]

@@ -6,7 +6,7 @@ from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units
 from attenio.workload import Workload
 
 
-def _from_held_scores(budget: Floats, value_dim: Floats) -> Floats:
+def products_from_held_scores(budget: Floats, value_dim: Floats) -> Floats:
     """The most products p·v in an epoch whose probabilities all flow in."""
     capped = root(value_dim * value_dim + budget) - value_dim
     uncapped = products_per_epoch(budget)
@@ -22,7 +22,7 @@ def _from_fresh_scores(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
 
 def output_products_per_epoch(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The most products p·v that an epoch with this many words can add to outputs."""
-    return larger(_from_held_scores(budget, value_dim), _from_fresh_scores(budget, d, value_dim))
+    return larger(products_from_held_scores(budget, value_dim), _from_fresh_scores(budget, d, value_dim))
 
 
 def turning_budget(d: Floats, value_dim: Floats) -> Floats:
@@ -49,7 +49,7 @@ def _regime(fast_words: int, d: int, value_dim: int, units: int) -> str:
 
     def fresh_over_held(budget: float) -> float:
         return float(
-            _from_fresh_scores(budget, float(d), float(value_dim)) / _from_held_scores(budget, float(value_dim))
+            _from_fresh_scores(budget, float(d), float(value_dim)) / products_from_held_scores(budget, float(value_dim))
         )
 
     if fresh_over_held(2.0 * fast_words) >= 1 - 1e-12:  # equal at M = 2d(d+dv), up to rounding

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from attenio.bounds import bounds_for, largest_ordinary, ordinary_words
 from attenio.bounds.backward import gradient_words, words_in_order
+from attenio.bounds.row_sums import row_sum_words
 from attenio.errors import AttenioError
 from attenio.files import checked_path
 from attenio.granularity import Granularity
@@ -269,6 +270,10 @@ class _PointPlans:
             floor = gradient_words(scores, *widths, *memory)
         else:
             floor = ordinary_words(0.0, scores, *widths, *memory, direction=direction)
+        if direction is not Direction.BACKWARD:
+            rows, _ = _product_sum((cases.group[place], band.touched_rows[place], 0 * runs), runs)
+            alone = self.points.units[index] == 1
+            floor = np.where(alone, np.maximum(floor, row_sum_words(scores, rows, *widths, memory[0])), floor)
         countable = np.maximum(floor, compulsory) < _MOST_WORDS * (1 - 1e-12)
         rounded = np.where(countable, floor, 0.0).astype(np.int64)
         return np.where(countable, np.maximum(exact, rounded), 0), countable

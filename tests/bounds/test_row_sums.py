@@ -1,0 +1,156 @@
+"""Row sums: the lemmas of the proof on random runs and random epochs, and no plan below the bound."""
+
+from math import ceil, floor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds import bounds_for
+from attenio.bounds.row_sums import row_sum_words, row_sums, weights, work_per_epoch
+from attenio.bounds.whole_epochs import whole_epochs
+from attenio.errors import DoesNotFit
+from attenio.planning import best_plan_for
+from attenio.workload import Workload
+
+from .random_runs import RandomRun, Word, effective_products
+
+laws = settings(max_examples=26, deadline=None, derandomize=True)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_epoch_of_a_random_run_has_more_words_or_does_more_than_the_lemmas_say(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    n, m, d, dv, fast_words = (int(random.integers(low, high)) for low, high in [(1, 5)] * 2 + [(1, 4)] * 2 + [(6, 30)])
+    keep = float(random.choice([0.0, 0.3, 0.9]))
+    run = RandomRun(n, m, d, dv, fast_words, random, keep=keep, sums=True).play()
+    outputs = effective_products(run)
+    sums = _sums(run)
+    terms = [(i, j, step) for i, chain in sums.items() for step, word in chain for j in _new_keys(word)]
+    assert len(terms) == (n * m if m > 1 else 0)
+    clock = _clock(run, [*outputs.chains.values()], [*sums.values()])
+    assert set(np.diff(clock)) <= {0, 1}
+    moved = sum(done != "make" for done, _ in run.steps)
+    assert moved <= clock[-1] <= moved + n
+    product, term = (float(weight) for weight in weights(float(d), float(dv)))
+    for _ in range(20):
+        start, end = sorted(int(step) for step in random.integers(0, len(run.steps) + 1, 2))
+        budget = (fast_words if start else 0) + clock[end] - clock[start]
+        entries, held = run.flowing_in(start, end)
+        products = [(i, c) for (i, _, c), step in outputs.outputs if start <= step < end]
+        added = [i for i, _, step in terms if start <= step < end]
+        assert len(entries) + len(held) + len(set(products)) + len(set(added)) <= budget
+        if budget:
+            granted = float(work_per_epoch(float(budget), float(d), float(dv)))
+            assert product * len(products) + term * len(added) <= granted * (1 + 1e-9)
+
+
+def _sums(run: RandomRun) -> dict[int, list[tuple[int, Word]]]:
+    """The words of every row's sum, and when they were made."""
+    found: dict[int, list[tuple[int, Word]]] = {}
+    for step, (done, word) in enumerate(run.steps):
+        if done == "make" and word.name[0] == "l":
+            found.setdefault(word.name[1], []).append((step, word))
+    return found
+
+
+def _new_keys(word: Word) -> list[int]:
+    return [parent.name[2] for parent in word.parents if parent.name[0] == "s"]
+
+
+def _clock(
+    run: RandomRun, outputs: list[list[tuple[int, Word]]], sums: list[list[tuple[int, Word]]]
+) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    """Words moved, and outputs and sums whose last word has no copy in slow memory."""
+    clock = np.cumsum([0] + [done != "make" for done, _ in run.steps])
+    for chain in outputs + sums:
+        ends = [made for made, _ in chain[1:]] + [len(run.steps)]
+        for (made, word), end in zip(chain, ends, strict=True):
+            clean = min([step for step in word.slow if step < end], default=end)
+            clock[made + 1 : clean + 1] += 1
+    return clock
+
+
+@laws
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_a_fresh_pair_weighs_at_most_the_words_of_its_row_times_those_of_its_key(d: int, dv: int) -> None:
+    narrow = min(d, dv)
+    for products in range(dv + 1):
+        for term in (0, 1):
+            # times the narrower width, to stay in integers
+            weight = (d + narrow) ** 2 * products + narrow * (d + narrow) * term
+            assert weight <= narrow * (d + products + term) * (d + products)
+
+
+@laws
+@given(
+    st.integers(1, 256),
+    st.integers(1, 256),
+    st.floats(1.0, 1e9),
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 1.0),
+    st.floats(1, 9),
+)
+def test_no_split_between_fresh_and_held_pairs_does_more_and_work_per_word_grows(
+    d: int, dv: int, budget: float, held: float, share: float, longer: float
+) -> None:
+    product, term = weights(float(d), float(dv))
+    pairs = held * budget
+    area = (budget - pairs) ** 2 / 4
+    of_held = share * area
+    work = area - of_held + product * min((pairs * of_held) ** 0.5, dv * pairs) + term * pairs
+    granted = work_per_epoch(budget, float(d), float(dv))
+    assert work <= granted * (1 + 1e-9)
+    assert granted * longer <= work_per_epoch(budget * longer, float(d), float(dv)) * (1 + 1e-9)
+
+
+@laws
+@given(st.integers(1, 3000), st.integers(1, 40), st.integers(1, 60), st.floats(0.01, 2))
+def test_the_epochs_it_names_are_too_few(n: int, d: int, dv: int, share: float) -> None:
+    """The words are M + k T less the rows for some k and T with which k epochs do not do all the work."""
+    fast_words = max(3, int(share * n * d))
+    words = float(row_sum_words(float(n * n), float(n), float(d), float(dv), float(fast_words)))
+    if not words:
+        return
+    product, term = weights(float(d), float(dv))
+    work = n * n * dv * product + (n * n - n) * term
+    about = work / fast_words**2
+    found = False
+    for epochs in (max(floor(about), 1), max(floor(about), 1) + 1):
+        length, rest = divmod(int(words) + n - fast_words, epochs)
+        found |= rest == 0 and length >= 1 and epochs * work_per_epoch(float(fast_words + length), d, dv) < work
+    assert found
+
+
+@laws
+@given(st.integers(1, 60), st.integers(1, 9), st.integers(1, 9), st.integers(3, 900))
+def test_no_plan_moves_less(n: int, d: int, dv: int, fast_words: int) -> None:
+    for mask in ("dense", "causal", f"window:{max(1, n // 3)}"):
+        workload = Workload(n=n, d=d, value_dim=dv, mask=mask)
+        try:
+            assert row_sums(workload, fast_words).words <= best_plan_for(workload, fast_words).moved_words
+        except DoesNotFit:
+            continue
+
+
+@laws
+@given(st.integers(256, 20_000), st.integers(4, 128), st.floats(5.5, 40))
+def test_it_adds_a_word_to_the_row_for_equal_widths(n: int, d: int, squares: float) -> None:
+    fast_words = ceil(squares * d * d)
+    if fast_words > n * d / 8:
+        return
+    leading = 2 * d * (2 * d + 1) * n * n / fast_words
+    words = row_sums(Workload(n=n, d=d), fast_words).words
+    epochs = 4 * n * n * d * d / fast_words**2
+    assert leading + 0.8 * fast_words - n - 2 * epochs - 2 <= words <= leading + fast_words
+    assert words >= whole_epochs(Workload(n=n, d=d), fast_words).words
+
+
+def test_rows_of_one_key_have_no_sum_and_several_units_have_no_such_bound() -> None:
+    assert (
+        row_sums(Workload(queries=4096, keys=1, d=8), 1024).words
+        <= whole_epochs(Workload(queries=4096, keys=1, d=8), 1024).words
+    )
+    names = [bound.theorem for bound in bounds_for(Workload(n=512, d=8), 1024, units=2)]
+    assert "row-sums" not in names
