@@ -28,7 +28,7 @@ from attenio.errors import InvalidInput
 from attenio.memory import Trace
 from attenio.names import checked_kind, show_value
 from attenio.planning.approximate.applies import refused_tiles
-from attenio.planning.costs import checked_dataflow, tile_names
+from attenio.planning.costs import MAY_BE_NONE, checked_dataflow, tile_names
 from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import Dataflow, Plan, is_exact_forward, is_exact_gradient
 from attenio.planning.training import Saved, TrainingPlan
@@ -129,7 +129,7 @@ def _check_tiles(plan: Plan) -> None:
             f"{plan.dataflow.value} needs a size for {missing[0]}; the plan has {plan.tiles or 'no tiles'}"
         )
     for name, tile in plan.tiles.items():
-        checked_count(name, tile, least=0 if name in ("resident_keys", "saved_state") else 1)
+        checked_count(name, tile, least=0 if name in MAY_BE_NONE else 1)
     reason = refused_tiles(plan.workload, plan.dataflow, plan.tiles) if plan.dataflow.is_approximate else None
     if reason is not None:
         raise InvalidInput(reason)

@@ -17,6 +17,8 @@ from attenio.workload import Direction, Workload
 _SINGLE_ENTRIES = (
     Dataflow.STANDARD, Dataflow.SQUARE_TILING, Dataflow.RANK_ONE_TILING, Dataflow.SCORE_STATIONARY
 )  # fmt: skip
+# Tiles that may have no size.
+MAY_BE_NONE = frozenset(("resident_keys", "saved_state", "waiting_rows"))
 # Of rows, or keys, that come and go one by one, as they may under a window.
 ROLLING_TILES = frozenset(("rolling_rows", "rolling_keys"))
 # They make D before they ask for the log-sum-exp, with which the weight of a sink is known; the first of them has no
@@ -129,13 +131,18 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
         got = "; ".join([", ".join(tiles) or "none", *filter(None, hints)])
         raise InvalidInput(f"{dataflow.value} takes the tiles {wanted}; got {got}")
     for name, size in tiles.items():
-        least = 0 if name in ("resident_keys", "saved_state") else 1
+        least = 0 if name in MAY_BE_NONE else 1
         if size < least:
             raise InvalidInput(f"{name} is {size:,}; it must be at least {least}")
     if not ROLLING_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).is_window:
         raise InvalidInput(
             f"{dataflow.value} has rolling tiles under a window alone, of whose keys no row needs all, and the mask"
             f" is {workload.mask}; give it {', '.join(forms[0])}"
+        )
+    if "waiting_rows" in tiles and not problems_of(workload, dataflow).is_one_dense:
+        raise InvalidInput(
+            f"{dataflow.value} has waiting rows where every row needs every key, and the mask is {workload.mask};"
+            f" give it {', '.join(forms[0])}"
         )
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
         raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")

@@ -1,7 +1,15 @@
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attenio.planning.plan import Dataflow
+from attenio.errors import InvalidInput
+from attenio.masks import Dense
+from attenio.planning import best_plan_for
+from attenio.planning.costs import cost
+from attenio.planning.plan import Dataflow, Tiles
+from attenio.workload import Workload
 
 from ..laws import QUICK, counted, obeys_its_closed_form, sizes, workloads
 
@@ -21,3 +29,42 @@ def test_query_stationary_moves_and_holds_what_its_closed_form_says_and_computes
     tiles = sizes(data.draw, query_tile=workload.queries + 1, key_tile=workload.keys + 1)
     problems = counted(workload, by_group=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, closed_form)
+
+
+def with_all_rows(problem, tiles):
+    t, s = min(tiles["waiting_rows"], problem.n), min(tiles["kept_keys"], problem.m)
+    n, m, d, dv, w, g = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
+    moved = g * n * (2 * d + 2 * dv + w) + 2 * m * (d + dv) + ((m - s) * (d + dv) if t else 0)
+    first = g * (n - t) * (d + dv + 2 * w + d * w) + (d + dv) * w
+    return moved, g * t * (d + dv + 2 * w) + s * (d + dv) + 2 * w + 1 + max(first, g * t * d * w)
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_rows_that_wait_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
+    dense = replace(workload, mask=Dense())
+    tiles = sizes(data.draw, waiting_rows=(0, workload.queries + 1), kept_keys=workload.keys + 1)
+    problems = counted(dense, by_group=True)
+    obeys_its_closed_form(dense.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, with_all_rows)
+
+
+def test_between_nine_quarters_and_three_times_nd_a_second_pass_for_three_quarters_of_the_rows_moves_least():
+    n, d = 512, 32
+    workload = Workload(n=n, d=d, direction="backward")
+    for share in (2.4, 2.6, 2.8):
+        plan = best_plan_for(workload, int(share * n * d))
+        assert plan.dataflow is Dataflow.QUERY_STATIONARY
+        assert plan.tiles["waiting_rows"] == pytest.approx(0.75 * n, rel=0.02)
+        others = best_plan_for(workload, int(share * n * d), dataflow="kept-row-gradients")
+        assert 1.1 * plan.moved_words < others.moved_words
+        # inputs, outputs, gradients and keys a second time, less the keys that are kept
+        assert plan.moved_words == n * (10 * d + 1) - plan.tiles["kept_keys"] * 2 * d
+
+
+def test_rows_wait_where_every_row_needs_every_key():
+    with pytest.raises(InvalidInput, match="waiting rows where every row needs every key, and the mask is causal"):
+        cost(
+            Workload(n=4, d=2, mask="causal", direction="backward"),
+            "query-stationary",
+            Tiles.of(waiting_rows=1, kept_keys=1),
+        )

@@ -24,6 +24,7 @@ from attenio.dataflows.backward.spilled_gradients import spilled_gradients
 from attenio.dataflows.backward.standing_sinks import StandingSinks
 from attenio.dataflows.backward.tiled_products import tiled_products
 from attenio.dataflows.backward.two_pass import two_pass
+from attenio.dataflows.backward.waiting_rows import waiting_rows
 from attenio.dataflows.guarantee import polynomial_of
 from attenio.dataflows.inputs import Inputs
 from attenio.dataflows.problem import Advance
@@ -100,7 +101,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
         case Dataflow.KEY_STATIONARY:
             key_stationary(problem, plan.tiles, fast)
         case Dataflow.QUERY_STATIONARY:
-            query_stationary(problem, plan.tiles, fast)
+            run = waiting_rows if "waiting_rows" in plan.tiles else query_stationary
+            run(problem, plan.tiles, fast)
         case Dataflow.TWO_PASS:
             two_pass(problem, plan.tiles, fast)
         case Dataflow.TILED_PRODUCTS:

@@ -6,6 +6,7 @@ from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
+from attenio.planning.words.waiting_rows import WaitingRows, held_words, read_again
 
 
 def moved_words(problems: Problems, form: Form, tiles: Tiles) -> int:
@@ -37,6 +38,8 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, RowTile | KeptTile | RollingTile):
         return problems.transposed if phase.across else problems
+    if isinstance(phase, WaitingRows):
+        return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
 
@@ -58,6 +61,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case RollingTile():
             read = seen.rolling_loads(tiles[phase.tile], tiles[phase.slots])
             return int(group * (phase.loads * read + phase.live * seen.touched_rows))
+        case WaitingRows():
+            return int(read_again(phase, seen.keys, tiles[phase.tile], tiles[phase.slots]))
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             words = phase.visits * seen.tile_rows(a, b) + phase.loads * seen.key_loads(a)
@@ -87,6 +92,9 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             shapes = seen_by(problems, phase).shapes
             held = max(min(a, n) * phase.per_row + min(slots, m) * phase.per_slot for n, m in shapes)
             return int(held + phase.beside)
+        case WaitingRows():
+            waiting, slots = min(tiles[phase.tile], problems.rows), min(tiles[phase.slots], problems.keys)
+            return int(held_words(phase, problems.rows, waiting, slots))
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in problems.shapes)

@@ -101,6 +101,11 @@ class PatternCounts:
         return self.only_band is not None and bool(self.only_band.is_window)
 
     @property
+    def is_one_dense(self) -> bool:
+        """Whether it is one problem that requires every score."""
+        return self.only_band is not None and bool(self.only_band.is_dense)
+
+    @property
     def only_blocks(self) -> BlockPattern | None:
         """The blocks, if that is what the problem is."""
         return self._only if isinstance(self._only, BlockPattern) else None

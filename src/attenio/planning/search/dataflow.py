@@ -8,6 +8,7 @@ from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
+from attenio.planning.words.waiting_rows import WaitingRows
 from attenio.workload import Direction
 
 # In the order in which equals are preferred. The dataflows that are missing never move less than one that is here:
@@ -39,6 +40,8 @@ BACKWARD_CONTENDERS = (
 ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS, Dataflow.KEPT_ROW_GRADIENTS)
 # Their last form is for windows alone.
 ROLLING = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS)
+# The forms of a single score at a time.
+_WITH_SLOTS = KeptTile | RollingTile | WaitingRows
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -57,12 +60,14 @@ def allowed_forms(
 ) -> tuple[Form, ...]:
     """The forms, of those known, whose tiles of one size keep to the granularity."""
     forms = known_forms(dataflow, problems.sizes) if known is None else known[dataflow]
-    if dataflow in ROLLING and not problems.is_window:
+    if (dataflow in ROLLING and not problems.is_window) or (
+        dataflow is Dataflow.QUERY_STATIONARY and not problems.is_one_dense
+    ):
         forms = forms[:-1]
     if problems.granularity.is_free:
         return forms
     # slots keep what rows meet one score at a time
-    forms = tuple(f for f in forms if not any(isinstance(phase, KeptTile | RollingTile) for phase in f.phases))
+    forms = tuple(f for f in forms if not any(isinstance(phase, _WITH_SLOTS) for phase in f.phases))
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))
 
 

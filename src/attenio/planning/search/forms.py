@@ -17,6 +17,7 @@ from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 from attenio.planning.words.cuts import head_tiles
 from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
+from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
 # Answers that a pattern of blocks keeps.
 _MOST_ANSWERS = 4096
@@ -138,6 +139,9 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             return _best_kept(problems, phase, fast_words, spare)
         case RollingTile():
             return _best_rolling(problems, phase, fast_words)
+        case WaitingRows():
+            words, waiting, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
+            return _PhaseTiles(words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group
@@ -163,8 +167,7 @@ def _best_resident(problems: Problems, phase: Resident, fast_words: int) -> _Pha
         return None
     if seen.scores_beyond(resident) == 0:
         resident = bisect_left(range(resident), True, key=lambda count: seen.scores_beyond(count) == 0)
-    words = problems.group * phase.per_score * seen.scores_beyond(resident)
-    return _PhaseTiles(int(words), {phase.tile: resident})
+    return _PhaseTiles(int(problems.group * phase.per_score * seen.scores_beyond(resident)), {phase.tile: resident})
 
 
 def _best_rows(problems: Problems, phase: RowTile, fast_words: int, spare: int | None) -> _PhaseTiles | None:
@@ -279,6 +282,9 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
         case RollingTile():
             rolling = _rolling(problems, phase, fast_words)
             return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.most)
+        case WaitingRows():
+            words, _, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
+            return inf if slots < 1 else words
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
             for room in rooms:
@@ -299,9 +305,8 @@ def _kept_floor(problems: Problems, phase: KeptTile, fast_words: int, spare: flo
     most = min((room - phase.per_slot) // phase.per_row, longest)
     if most < 1:
         return inf
-    live, loaded = problems.touched_rows, problems.touched_keys
-    if phase.across:
-        live, loaded = loaded, live
+    touched = problems.touched_rows, problems.touched_keys
+    live, loaded = touched[::-1] if phase.across else touched
     rough: float = problems.group * (phase.live * live + phase.loads * loaded)
     # as ``Kept.rough_read``, without transposing problems only to ask
     beyond = problems.scores * phase.per_slot - rows * room

@@ -20,6 +20,7 @@ from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
+from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows, held_words
 
 Floats = NDArray[np.float64]
 # Floors in floating point are off by less than this factor.
@@ -96,6 +97,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = _kept(cases, phase, spare // cases.group)
             case RollingTile():
                 more, held, tiles = _rolling(cases, phase)
+            case WaitingRows():
+                more, held, tiles = _waiting(cases, phase)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -154,6 +157,13 @@ def _rolling(cases: Cases, phase: RollingTile) -> tuple[Ints, Ints, dict[str, In
     slots = np.asarray(rolling.slots(tile))
     held = tile * phase.per_row + slots * phase.per_slot + phase.beside
     return cases.group * words, held, {phase.tile: tile, phase.slots: slots}
+
+
+def _waiting(cases: Cases, phase: WaitingRows) -> tuple[Ints, Ints, dict[str, Ints]]:
+    found = best_waiting_rows(phase, cases.rows, cases.keys, cases.fast_words)
+    words, waiting, slots = (np.asarray(each) for each in found)
+    held = np.asarray(held_words(phase, cases.rows, waiting, slots))
+    return words, held, {phase.tile: waiting, phase.slots: slots}
 
 
 def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleForms:
@@ -220,6 +230,10 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             rolling = rolling_of(seen, phase)
             fits = (rolling.most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_window
             return np.where(fits, cases.group * rolling.floor(np.maximum(rolling.most, 1)), np.inf)
+        case WaitingRows():
+            words, _, tiles = _waiting(cases, phase)
+            fits = (tiles[phase.slots] >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_dense
+            return np.where(fits, words, np.inf)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
+from attenio.planning.words.waiting_rows import WaitingRows
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class RollingTile(NamedTuple):
     across: bool = False
 
 
-Phase = RowTile | KeptTile | RollingTile | Rectangle | Product | Resident
+Phase = RowTile | KeptTile | RollingTile | WaitingRows | Rectangle | Product | Resident
 
 
 class Form(NamedTuple):

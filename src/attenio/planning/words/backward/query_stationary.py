@@ -4,16 +4,38 @@ moved = g (L(a)(d + 2dv + w) + n d) + g U(a)(d + dv) + 2w (g U(a) - F)(d + dv) +
 peak  = as key-stationary
 
 A key's first visit loads and its last stores no partial gradient.
+
+Dense problems have a form in which all rows of a group stay, and dQ of t positions waits for a second pass over keys:
+
+moved = g n (2d + 2dv + w) + 2m(d + dv), and (m - s)(d + dv) more if t > 0
+peak  = g t (d + dv + 2w) + s'(d + dv) + 2w + 1 + max(g (n-t)(d + dv + 2w + dw) + (d + dv)w, g t dw)
 """
 
-from attenio.planning.words.backward.common import passing_words, stationary_words
+from attenio.planning.words.backward.common import all_gradients, passing_words, stationary_words
 from attenio.planning.words.form import Form, Held, RowTile, Sizes
+from attenio.planning.words.waiting_rows import WaitingRows
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself."""
+    """Every head by itself; and all rows of a group at once, for dense problems."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     held = Held(w, passing_words(sizes), stationary_words(sizes), beside=1)
     phase = RowTile("query_tile", "key_tile", held, live=d + 2 * dv + w, loads=(d + dv) * (1 + 2 * w))
     fixed = (sizes.keys - 2 * w * sizes.touched_keys) * (d + dv) + sizes.group * sizes.rows * d
-    return (Form(("query_tile", "key_tile"), (phase,), fixed),)
+    return Form(("query_tile", "key_tile"), (phase,), fixed), _waiting(sizes)
+
+
+def _waiting(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = WaitingRows(
+        "waiting_rows",
+        "kept_keys",
+        per_row=group * (d + dv + 2 * w),
+        per_sum=group * d * w,
+        per_slot=d + dv,
+        passing=(d + dv) * w,
+        beside=2 * w + 1,
+        loads=d + dv,
+    )
+    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
+    return Form(("waiting_rows", "kept_keys"), (phase,), fixed)

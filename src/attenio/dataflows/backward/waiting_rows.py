@@ -1,0 +1,134 @@
+"""Query-stationary with all rows of a dense group: keys finish their gradients in one pass, and dQ of some rows waits.
+
+load Q, dO, L of all rows;  O streams past, D = dO . O;  dQ = 0 for all but the first waiting_rows positions
+for each key:
+    load k and v into one of kept_keys slots;  dk, dv = 0
+    for each row:  p = exp(scale q . k - L);  dv += p dO;  dS = p (dO . v - D);  dk += scale dS q
+                   dq += scale dS k unless the row waits
+    store dk, dv
+store dQ of the rows that did not wait, and forget these rows;  dQ = 0 for those that did
+for each key if any did, those in the slots first:
+    load k and v into a slot (not if they are there)
+    for each row that waited:  p;  dS;  dq += scale dS k
+store dQ
+
+Each row makes one score at a time. Fast memory: Q, dO, L and D of all rows; then dQ of those that do not wait and the
+gradients of one key, or dQ of those that did; slots, a score and its gradient, a word of O.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from attenio.dataflows.backward.held_rows import HeldRows
+from attenio.dataflows.backward.passing_rows import part
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import (
+    add_key_gradient,
+    add_query_gradient,
+    add_value_gradient,
+    exponentiate_with,
+    stream_delta,
+    turn_into_score_gradient,
+)
+from attenio.dataflows.key_slots import Visit, turns
+from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.memory import Buffer, FastMemory, Tile
+from attenio.memory.indices import size
+from attenio.planning.plan import Tiles
+
+# A key and its value, or all that are in slots.
+_Keys = tuple[Tile, Tile]
+
+
+def waiting_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    if not problem.pattern.is_dense:
+        raise ValueError("rows wait where every row needs every key")
+    n, every = problem.pattern.rows, list(range(problem.pattern.keys))
+    waiting, slots = min(tiles["waiting_rows"], n), min(tiles["kept_keys"], len(every))
+    visits = turns([every, every] if waiting else [every], slots=slots)
+    with (
+        fast.scratch("S", 1, 1),
+        fast.scratch("dP", 1, 1),
+        fast.buffer("O", 1, 1) as O_element,
+        fast.buffer("K", slots, problem.depth) as K_buffer,
+        fast.buffer("V", slots, problem.width) as V_buffer,
+        _rows(problem, fast, slice(0, waiting), O_element) as waited,
+    ):
+        held = slice(0, slots)
+        keys = K_buffer.over(held, problem.K.columns), V_buffer.over(held, problem.V.columns)
+        with _rows(problem, fast, slice(waiting, n), O_element) as others, _begun(problem, fast, others) as now:
+            _first_pass(problem, fast, (waited, now), keys, next(visits))
+            fast.store(now.dQ, problem.dQ)
+        problem.advance(problem.group * (n - waiting))
+        if not waiting:
+            return
+        with _begun(problem, fast, waited) as now:
+            for visit in next(visits):
+                k, v = _visited(problem, fast, keys, visit)
+                P = _probabilities(problem, fast, now, k)
+                dS = turn_into_score_gradient(fast, problem.arithmetic, P, (now.D, now.L), (now.dO, v))
+                add_query_gradient(fast, problem.arithmetic, now.dQ, dS, k)
+            fast.store(now.dQ, problem.dQ)
+        problem.advance(problem.group * waiting)
+
+
+def _first_pass(
+    problem: BackwardProblem, fast: FastMemory, rows: tuple[HeldRows, HeldRows], keys: _Keys, visits: list[Visit]
+) -> None:
+    """Every key meets all rows; the first of them wait with dQ."""
+    arithmetic = problem.arithmetic
+    with fast.scratch("dK", 1, problem.depth) as dK_buffer, fast.scratch("dV", 1, problem.width) as dV_buffer:
+        for visit in visits:
+            k, v = _visited(problem, fast, keys, visit)
+            dK, dV = dK_buffer.zeros(k.rows, problem.K.columns), dV_buffer.zeros(k.rows, problem.V.columns)
+            for some, waits in zip(rows, (True, False), strict=True):
+                P = _probabilities(problem, fast, some, k)
+                add_value_gradient(fast, arithmetic, dV, P, some.dO)
+                dS = turn_into_score_gradient(fast, arithmetic, P, (some.D, some.L), (some.dO, v))
+                add_key_gradient(fast, arithmetic, dK, dS, some.Q)
+                if not waits:
+                    add_query_gradient(fast, arithmetic, some.dQ, dS, k)
+            fast.store(dK, problem.dK)
+            fast.store(dV, problem.dV)
+
+
+@contextmanager
+def _rows(problem: BackwardProblem, fast: FastMemory, positions: slice, O_element: Buffer) -> Iterator[HeldRows]:
+    """Rows of all heads at some positions, with their D and without room for dQ."""
+    rows = problem.rows_of(range(problem.group), positions)
+    with (
+        fast.buffer("Q", size(rows), problem.depth) as Q_buffer,
+        fast.buffer("dO", size(rows), problem.width) as dO_buffer,
+        fast.scratch("L", size(rows), 1) as L_buffer,
+        fast.scratch("D", size(rows), 1) as D_buffer,
+        Q_buffer.holding(problem.Q, rows) as Q,
+        dO_buffer.holding(problem.dO, rows) as dO,
+        L_buffer.holding(problem.L, rows) as L,
+    ):
+        D = D_buffer.zeros(rows, ONE)
+        stream_delta(fast, problem, D, dO, O_element, L)
+        yield HeldRows(Q, dO, L, D, Q)
+
+
+@contextmanager
+def _begun(problem: BackwardProblem, fast: FastMemory, rows: HeldRows) -> Iterator[HeldRows]:
+    """The same rows with dQ, which is zero."""
+    with fast.scratch("dQ", size(rows.Q.rows), problem.depth) as dQ_buffer:
+        yield rows._replace(dQ=dQ_buffer.zeros(rows.Q.rows, problem.K.columns))
+
+
+def _visited(problem: BackwardProblem, fast: FastMemory, keys: _Keys, visit: Visit) -> _Keys:
+    key, slot = slice(visit.key, visit.key + 1), slice(visit.slot, visit.slot + 1)
+    if visit.arrives:
+        for source, tile in zip((problem.K, problem.V), keys, strict=True):
+            fast.load(source, tile, key, at=np.array([visit.slot]))
+    return part(keys[0], slot, key), part(keys[1], slot, key)
+
+
+def _probabilities(problem: BackwardProblem, fast: FastMemory, rows: HeldRows, k: Tile) -> Tile:
+    S = Tile("S", np.zeros((size(rows.Q.rows), 1), dtype=np.float32), rows.Q.rows, k.rows)
+    make_scores(fast, problem.arithmetic, S, rows.Q, k)
+    return exponentiate_with(fast, problem.arithmetic, S, rows.L, None)
