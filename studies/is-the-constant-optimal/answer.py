@@ -338,12 +338,13 @@ than keys, and that of the gradient, with gradient-rows, five-products and the l
 **Whole rows.** Most schedules of the planner (rocking passes, rings under windows, rows that come and go one by one,
 slots for two passes) move whole rows. So {row_games} games were solved in which rows and keys come and go whole
 (`attenio.pebbling.row_games`): a row has a maximum and a sum with it; backward, dQ, dK and dV come and go by
-themselves and D is stored once. Forward, dense or under a window, with heads that share no keys, a schedule of whole
-rows beats the best plan in {alone_beaten} of {alone} games. In all that happens in {forward_beaten} of
-{forward_games} games forward, where plans move up to {forward_worst} times the optimum, and in {backward_beaten} of
-{backward_games} backward, up to {backward_worst} times. Forward these are heads that share their keys: the planner
-stacks their rows without slots or gives slots to one head after the other. Backward they are schedules that let dQ
-wait: while rows stay, a key finishes its gradient before the rows begin theirs, or after they have ended.
+themselves and D is stored once. Forward, with heads that share no keys, dense or masked, a schedule of whole rows
+beats the best plan in {alone_beaten} of {alone} games. In all that happens in {forward_beaten} of {forward_games}
+games forward, where plans move up to {forward_worst} times the optimum, and in {backward_beaten} of {backward_games}
+backward, up to {backward_worst} times. Forward these are heads that share their keys: the planner stacks their rows
+without slots or gives slots to one head after the other. Backward they let dQ wait: while rows stay, a key finishes
+its gradient before the rows begin theirs, or after they have ended. Plans with waiting rows were made of this; they
+have it for dense problems, and not for the first and the last key.
 
 {rows_table}
 

@@ -139,9 +139,9 @@ def row_text(games: Sequence[Row]) -> dict[str, str]:
         worst = max(row["plan_words"] / row["optimum_words"] for row in mine)
         found |= {f"{direction}_games": str(len(mine)), f"{direction}_beaten": str(len(beaten))}
         found[f"{direction}_worst"] = f"{worst:.2f}"
-    alone = [r for r in settled if r["direction"] == "forward" and r["group"] == 1 and r["mask"] != "causal"]
+    alone = [row for row in settled if row["direction"] == "forward" and row["group"] == 1]
     found["alone"] = str(len(alone))
-    found["alone_beaten"] = str(sum(r["plan_words"] > r["optimum_words"] for r in alone))
+    found["alone_beaten"] = str(sum(row["plan_words"] > row["optimum_words"] for row in alone))
     return found
 
 
