@@ -7,6 +7,7 @@ from fractions import Fraction
 from attenio.bounds.epochs import whole_words
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.cluster.bounds.causal_heads import CausalHeads, apart_words, neighbour_words
+from attenio.cluster.bounds.first_rows import first_row_words
 from attenio.cluster.bounds.late_rows import late_row_words
 from attenio.cluster.bounds.one_device import (
     HeadWords,
@@ -113,7 +114,7 @@ def _causal_words(workload: Workload, devices: int, imbalance: float) -> float:
     # own rows of several heads are those of the same tokens, of one sequence
     own = own_row_words(OwnRows(heads=heads, **shape), imbalance) if workload.batch == 1 else 0.0
     late = late_row_words(every, imbalance) if workload.batch == 1 and heads > 1 else 0.0
-    one = position_words(every, imbalance) if heads == 1 else 0.0
+    one = max(position_words(every, imbalance), first_row_words(every, imbalance)) if heads == 1 else 0.0
     return max(own, late, one, apart_words(every), neighbour_words(every, imbalance))
 
 

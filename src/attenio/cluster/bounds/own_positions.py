@@ -48,7 +48,7 @@ def _words(head: CausalHeads, pairs: float) -> Values:
     area = pairs / head.group + least * (least - 1) / 2
     edges = np.linspace(0, n, _PLACES + 1)
     kinds = [_joint(row, key, np.full(_PLACES, area), n) - (row + key) * t]
-    for place, lost in ((edges[1:], key), (n - edges[:-1], row)):
+    for place, lost in ((np.ceil(edges[1:]), key), (n - np.floor(edges[:-1]), row)):
         left = area - t * (t + place)
         says = (left >= 0) & (place <= n / 2)
         kinds.append(np.where(says, _joint(row, key, np.maximum(left, 0.0), n) - lost * t, -1.0))

@@ -21,7 +21,7 @@ def rounds(workload: Workload, strips: Strips) -> tuple[Round, ...]:
     >>> found = rounds(Workload(n=1024, d=64, heads=8, mask="causal"), Strips(counts=(3, 2, 2)))
     >>> [(each.stage.value, each.is_passed_on, int(each.flows.words.sum())) for each in found]
     ... # doctest: +NORMALIZE_WHITESPACE
-    [('gather-queries', False, 673280), ('gather-keys', False, 1753088), ('gather-keys', True, 166912),
+    [('gather-queries', False, 673280), ('gather-keys', False, 1752064), ('gather-keys', True, 167936),
      ('reduce-outputs', False, 683800)]
     """
     return tuple(rounds_of(workload, strips.heads, strips.devices, lambda work: _Messages(work, strips)))

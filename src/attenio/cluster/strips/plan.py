@@ -3,7 +3,7 @@
 >>> from attenio.cluster.strips.plan import best_strips
 >>> plan = best_strips(Workload(n=65536, d=128, heads=8, mask="causal"), 256)
 >>> str(plan.strips), plan.words_per_device, round(plan.gap, 3)
-('8 x (7 + 6 + 5 + 4 + 4 + 3 + 2 + 1) with homes in rows', 4399863, 1.072)
+('8 x (7 + 6 + 5 + 4 + 4 + 3 + 2 + 1) with homes in rows', 4394433, 1.07)
 """
 
 from dataclasses import dataclass, replace

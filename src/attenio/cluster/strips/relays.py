@@ -16,9 +16,9 @@ from attenio.cluster.layout import Product
 from attenio.cluster.spans import Span, Tokens
 from attenio.cluster.strips.layout import Strips
 
-# Sent words over the mean that no rank need go below; the steps in which the limit comes down to that, and how often
-# others make room at a step, for some and for many ranks.
-_SLACK, _SOME, _MANY, _FINE = 1.002, (0.004, 8), (0.01, 4), 512
+# For some and for many ranks: sent words over the mean that no rank need go below, the steps in which the limit comes
+# down to that, at first and at last, and how often others make room at a step.
+_SOME, _MANY, _FINE = (1.0005, 0.004, 0.0005, 3), (1.002, 0.01, 0.01, 4), 512
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,16 +96,17 @@ def relays(strips: Strips, tokens: int, sent: NDArray[np.int64], key_words: int)
     """What ranks that would send more than the mean let others pass on; ``sent`` are the words of each without that.
 
     The limit comes down to the mean step by step, so that those who pass on for others may give away keys in turn.
-    Where nobody who has a rank's keys has room, these ranks are first brought further down themselves.
+    Where nobody who has a rank's keys has room, these ranks are first brought further down themselves; where that does
+    not do either, steps get smaller.
     """
     balance = _Balance(strips, tokens, sent, key_words)
     mean, limit = float(sent.mean()), float(sent.max())
-    step, tries = _SOME if strips.devices <= _FINE else _MANY
-    while limit > mean * _SLACK:
-        limit = max(mean * _SLACK, limit - mean * step)
+    slack, step, least, tries = _SOME if strips.devices <= _FINE else _MANY
+    while limit > mean * slack and step >= least:
+        limit = max(mean * slack, limit - mean * step)
         lower = [limit - 2 * each * step * mean for each in range(1, tries + 1)]
         if not balance.lower(limit) and not any(balance.make_room(limit, each) for each in lower):
-            break
+            limit, step = max(balance.most), step / 2
     return tuple(balance.found)
 
 
