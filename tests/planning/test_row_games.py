@@ -62,16 +62,30 @@ def test_one_pass_less_would_be_found_by_the_search():
     assert AttentionGame(needed=(7, 7, 7), fast_words=row + key - 1, d=d, value_dim=d).optimum() is None
 
 
-@pytest.mark.parametrize(
-    ("rows", "keys", "mask"), [(1, 3, "dense"), (3, 1, "dense"), (2, 2, "dense"), (2, 2, "causal")]
-)
-def test_gradients_cost_what_is_compulsory_once_rows_and_one_key_stay_with_their_gradients(rows, keys, mask):
-    d, dv = 3, 2
-    workload = Workload(queries=rows, keys=keys, d=d, value_dim=dv, mask=mask, direction="backward")
-    enough = rows * (2 * d + dv + 2) + 2 * (d + dv)
-    game = GradientGame(needed=needed_keys(workload), fast_words=enough, d=d, value_dim=dv)
-    statistics = rows * (dv + 1)  # outputs, for D, and log-sum-exps
+@pytest.mark.parametrize(("d", "dv"), [(3, 2), (2, 3), (4, 4)])
+@pytest.mark.parametrize("mask", ["dense", "causal"])
+@pytest.mark.parametrize(("rows", "keys", "heads"), [(1, 3, 1), (3, 1, 1), (2, 2, 1), (2, 3, 1), (1, 2, 2), (1, 1, 3)])
+def test_gradients_cost_what_is_compulsory_once_rows_and_one_key_stay_with_theirs(rows, keys, heads, mask, d, dv):
+    sizes = {"queries": rows, "keys": keys, "d": d, "value_dim": dv, "heads": heads, "kv_heads": 1}
+    if mask == "causal" and rows > keys:
+        return
+    workload = Workload(**sizes, mask=mask, direction="backward")
+    enough = heads * rows * (2 * d + dv + 2) + 2 * (d + dv)
+    game = GradientGame(needed=needed_keys(workload) * heads, fast_words=enough, d=d, value_dim=dv)
+    statistics = heads * rows * (dv + 1)  # outputs, for D, and log-sum-exps
     assert game.optimum() == workload.compulsory_words + statistics
+    if mask == "dense":  # a score, its gradient and a word of the output are in hand
+        assert best_plan_for(workload, enough + 3).moved_words == game.optimum()
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(3, 1), (4, 1), (2, 2)])
+def test_plans_for_gradients_move_no_more_than_six_fifths_of_what_games_of_whole_rows_do(rows, keys):
+    """Games let dQ wait for single keys, plans for a whole pass."""
+    d, least = 8, 53
+    workload = Workload(queries=rows, keys=keys, d=d, direction="backward")
+    for fast_words in range(least, least + 40, 13):
+        game = GradientGame(needed=needed_keys(workload), fast_words=fast_words - 3, d=d, value_dim=d)
+        assert best_plan_for(workload, fast_words).moved_words <= 1.2 * game.optimum()
 
 
 def test_a_row_whose_gradient_waits_makes_room_for_the_gradient_of_a_key():
