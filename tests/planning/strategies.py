@@ -109,9 +109,12 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         if names[0] == "waiting_rows" and not problems.is_one_dense:
             continue
         if names[0] in ("rolling_rows", "rolling_keys"):
-            if not problems.is_window:
+            if not problems.roll(keys=names[0] == "rolling_keys"):
                 continue
             band = problems.only_band if names[0] == "rolling_rows" else problems.only_band.transposed
+            if not band.is_window:  # one slot
+                yield from (Tiles.of(rolling_rows=held, kept_keys=1) for held in rows)
+                continue
             needed = min(band.left + band.right + 1, band.rows)  # so that keys are read a whole number of times
             choices[names[0]] = tuple(dict.fromkeys(-(-needed // reads) for reads in range(1, needed + 1)))
         elif dataflow is Dataflow.KEPT_KEYS:

@@ -1,4 +1,4 @@
-"""Rows under a window that come and go one by one, and the keys that these meet: which ones when, and which stay.
+"""Rows that come and go one by one, and the keys that these meet: which ones when, and which stay.
 
 So many rows are held that a row leaves when that many have come after it. A key takes its first turn just before the
 first row that needs it leaves, and meets all that are there; its next turn is as many rows later. From its first turn

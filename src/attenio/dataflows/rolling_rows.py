@@ -1,4 +1,4 @@
-"""Kept keys with rolling rows: under a window rows come and go one by one, and keys are read when a row is to leave.
+"""Kept keys with rolling rows: rows come and go one by one, and keys are read when a row is to leave.
 
     for each row i:
         the row that came rolling_rows before it leaves, if there is one: store its o / sum
@@ -10,7 +10,7 @@
     the rows that are left leave
 
 A tile of rows reads keys that its first row alone needs, and others for its last one. Here every read serves as many
-rows as there are, as long as the window lasts. Fast memory is that of kept keys.
+rows as there are, as long as the window lasts, or under a causal mask the rows. Fast memory is that of kept keys.
 """
 
 import numpy as np

@@ -246,7 +246,7 @@ def _smallest(workload: Workload, dataflow: Dataflow, granularity: Granularity) 
     if dataflow.is_approximate:
         options = [smallest_tiles(problems, names) for names in tile_names(dataflow)]
     else:
-        forms = [form for form in allowed_forms(problems, dataflow) if ROLLING_TILES.isdisjoint(form.names)]
+        forms = [form for form in allowed_forms(problems, dataflow) if ROLLING_TILES.keys().isdisjoint(form.names)]
         options = [Tiles.of(**{**smallest_tiles(problems, form.names), **dict(form.constant)}) for form in forms]
     fits = (
         (cost(workload, dataflow, tiles).peak_words, tiles)

@@ -19,8 +19,11 @@ _SINGLE_ENTRIES = (
 )  # fmt: skip
 # Tiles that may have no size.
 MAY_BE_NONE = frozenset(("resident_keys", "saved_state", "waiting_rows"))
-# Of rows, or keys, that come and go one by one, as they may under a window.
-ROLLING_TILES = frozenset(("rolling_rows", "rolling_keys"))
+# Of rows, or keys, that come and go one by one, and where they may.
+ROLLING_TILES = {
+    "rolling_rows": "where the first row does not need the last key",
+    "rolling_keys": "under a window alone, of whose keys no row needs all",
+}
 # They make D before they ask for the log-sum-exp, with which the weight of a sink is known; the first of them has no
 # log-sum-exp at hand where a score's gradient is made either, and so not the slope of a cap.
 _WITHOUT_SUMS = (Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)
@@ -134,11 +137,10 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
         least = 0 if name in MAY_BE_NONE else 1
         if size < least:
             raise InvalidInput(f"{name} is {size:,}; it must be at least {least}")
-    if not ROLLING_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).is_window:
-        raise InvalidInput(
-            f"{dataflow.value} has rolling tiles under a window alone, of whose keys no row needs all, and the mask"
-            f" is {workload.mask}; give it {', '.join(forms[0])}"
-        )
+    for name, where in ROLLING_TILES.items():
+        if name in tiles and not problems_of(workload, dataflow).roll(keys=name == "rolling_keys"):
+            taken = ", ".join(forms[0])
+            raise InvalidInput(f"{dataflow.value} has {name} {where}, and the mask is {workload.mask}; give it {taken}")
     if "waiting_rows" in tiles and not problems_of(workload, dataflow).is_one_dense:
         raise InvalidInput(
             f"{dataflow.value} has waiting rows where every row needs every key, and the mask is {workload.mask};"

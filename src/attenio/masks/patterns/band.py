@@ -137,11 +137,11 @@ class Band:
 
         Slots keep keys from their first turn to the second: of every ``rows_held`` keys all, or one less than slots.
         """
+        read = self.transposed.tile_rows(1, rows_held)
         first = larger(0, -self.shift - self.right)
         often = larger(smaller(self.rows - rows_held, self.keys - self.shift - self.right) - first, 0)
         kept = where(smaller(slots, self.keys) >= rows_held, rows_held, smaller(slots, self.keys) - 1)
         saved = often // rows_held * kept + smaller(often % rows_held, kept)
-        read = self.transposed.tile_rows(1, rows_held)
         return read - where(self.left + self.right >= rows_held, saved, 0)
 
     def row_visits(self, key_tile: Counts) -> Counts:

@@ -95,10 +95,10 @@ class PatternCounts:
         """The band, if that is what the problem is."""
         return self._only if isinstance(self._only, Band) else None
 
-    @property
-    def is_window(self) -> bool:
-        """Whether rows, or keys, may come and go one by one."""
-        return self.only_band is not None and bool(self.only_band.is_window)
+    def roll(self, *, keys: bool) -> bool:
+        """Whether rows may come and go one by one, or ``keys``."""
+        band = self.only_band
+        return band is not None and bool(band.is_window if keys else band.end_key(0) < band.keys)
 
     @property
     def is_one_dense(self) -> bool:
@@ -128,7 +128,7 @@ class PatternCounts:
         return self._sum(lambda pattern: pattern.kept_loads(query_tile, slots), query_tile, slots)
 
     def rolling_loads(self, rows_held: int, slots: int) -> int:
-        """Keys read where rows under a window come and go one by one (V)."""
+        """Keys read where rows come and go one by one (V)."""
         band = self.only_band
         assert band is not None
         return int(band.rolling_loads(rows_held, slots))

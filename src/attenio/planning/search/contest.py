@@ -51,7 +51,9 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         if compulsory <= limit:
             # Whoever is known to reach so few words needs no floor if nobody else can.
             alone = entrant.rank == reached.rank and not waiting
-            floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, room, limit, closely=forward)
+            # Causal rows that roll are counted first, with no floor of their own, which ends a search as soon.
+            closely = forward and not (waiting and separate.roll(keys=False) and not separate.roll(keys=True))
+            floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, room, limit, closely=closely)
             if floor < inf and not exceeds(floor, limit):
                 waiting.append((floor, entrant.rank, entrant))
     best: tuple[MovingTiles, _Entrant] | None = None

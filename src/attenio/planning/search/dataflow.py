@@ -38,7 +38,7 @@ BACKWARD_CONTENDERS = (
 
 # They make one score at a time, which no granularity allows.
 ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS, Dataflow.KEPT_ROW_GRADIENTS)
-# Their last form is for windows alone.
+# Their last form is for windows, and forward for causal rows.
 ROLLING = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS)
 # The forms of a single score at a time.
 _WITH_SLOTS = KeptTile | RollingTile | WaitingRows
@@ -60,9 +60,8 @@ def allowed_forms(
 ) -> tuple[Form, ...]:
     """The forms, of those known, whose tiles of one size keep to the granularity."""
     forms = known_forms(dataflow, problems.sizes) if known is None else known[dataflow]
-    if (dataflow in ROLLING and not problems.is_window) or (
-        dataflow is Dataflow.QUERY_STATIONARY and not problems.is_one_dense
-    ):
+    rolls = dataflow not in ROLLING or problems.roll(keys=dataflow is Dataflow.KEPT_ROW_GRADIENTS)
+    if not rolls or (dataflow is Dataflow.QUERY_STATIONARY and not problems.is_one_dense):
         forms = forms[:-1]
     if problems.granularity.is_free:
         return forms

@@ -1,4 +1,7 @@
-"""The best number of rows that come and go one by one under a window, and slots that keep keys beside them.
+"""The best number of rows that come and go one by one, and slots that keep keys beside them.
+
+Where rows are causal each key is read once for every tile of the rows after it. There is one slot, and as many rows as
+fit read the fewest keys. Under a window slots keep keys.
 
 With a row's W keys over p of them, rounded up, a key is read p times at most, and slots spare it one of these. So no
 number of reads keeps below Z/a less the keys, which grows with p and soon ends the search. Keys that a rows and s slots
@@ -14,7 +17,7 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.sums import ceil_div, larger, smaller
+from attenio.masks.patterns.sums import ceil_div, larger, smaller, where
 
 Ints = NDArray[np.int64]
 
@@ -40,17 +43,21 @@ class Rolling(NamedTuple):
         return smaller((self.words - self.per_slot) // self.per_row, self.band.rows)
 
     def slots(self, tile: Counts) -> Counts:
-        """Slots beside so many rows, as far as they save anything."""
-        return smaller(smaller((self.words - tile * self.per_row) // self.per_slot, tile), self.band.keys)
+        """Slots beside so many rows, as far as they save anything; one without a window."""
+        some = smaller(smaller((self.words - tile * self.per_row) // self.per_slot, tile), self.band.keys)
+        return where(self.band.is_window, some, 1)
 
     def moved(self, tile: Counts) -> Counts:
         """The words of so many rows."""
         return self._of(self.band.rolling_loads(tile, self.slots(tile)))
 
     def floor(self, most: Counts) -> Counts:
-        """Words that no tile up to ``most`` rows goes below."""
+        """Words that no tile up to ``most`` rows goes below; 0 for one causal problem, counted as quickly itself."""
         band = self.band
-        once = self._of(larger(band.touched_keys, ceil_div(band.scores, most) - band.touched_keys))
+        if band.is_window is False:
+            return 0
+        spared = where(band.is_window, band.touched_keys, 0)
+        once = self._of(larger(band.touched_keys, ceil_div(band.scores, most) - spared))
         beyond = band.scores * self.per_slot - band.rows * self.words
         read = (beyond / most + band.rows * self.per_row) / self.per_slot * (beyond > 0)
         return larger(once * 1.0, self._of(read) * (1 - 1e-12))
@@ -61,6 +68,8 @@ class Rolling(NamedTuple):
 
 def best_rolling_tile(rolling: Rolling) -> tuple[int, int]:
     """The fewest words, and the largest tile that has them; some rows have to fit."""
+    if not rolling.band.is_window:
+        return _at(rolling, rolling.most)
     needed = rolling.needed
     reads = ceil_div(needed, rolling.most)
     best = _at(rolling, ceil_div(needed, reads))

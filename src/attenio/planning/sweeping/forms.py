@@ -228,7 +228,8 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             return np.where(fits, cases.group * own, np.inf)
         case RollingTile():
             rolling = rolling_of(seen, phase)
-            fits = (rolling.most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_window
+            fits = (rolling.most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1)
+            fits &= cases.band.is_window if phase.across else cases.band.end_key(0 * cases.rows) < cases.band.keys
             return np.where(fits, cases.group * rolling.floor(np.maximum(rolling.most, 1)), np.inf)
         case WaitingRows():
             words, _, tiles = _waiting(cases, phase)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attenio.masks.patterns.sums import ceil_div
+from attenio.masks.patterns.sums import ceil_div, where
 from attenio.planning.search.rolling_tiles import Rolling
 from attenio.planning.sweeping.cases import Cases, Ints, take
 from attenio.planning.words.form import RollingTile
@@ -16,9 +16,10 @@ def rolling_of(cases: Cases, phase: RollingTile) -> Rolling:
 
 def best_rolling_tiles(rolling: Rolling) -> tuple[Ints, Ints]:
     """Fewest words and the largest tile that has them, in cases in which some rows fit."""
-    reads = ceil_div(rolling.needed, rolling.most)
-    tiles = np.asarray(ceil_div(rolling.needed, reads))
-    words, left = np.asarray(rolling.moved(tiles)), np.arange(len(tiles), dtype=np.int64)
+    reads, window = ceil_div(rolling.needed, rolling.most), rolling.band.is_window
+    tiles: Ints = np.asarray(where(window, ceil_div(rolling.needed, reads), rolling.most))
+    words, left = np.asarray(rolling.moved(tiles)), np.flatnonzero(window)
+    rolling, reads = take(rolling, left), reads[left]
     while left.size:
         reads = reads + 1
         tile = ceil_div(rolling.needed, reads)

@@ -167,10 +167,11 @@ class KeptTile(NamedTuple):
 
 
 class RollingTile(NamedTuple):
-    """As a kept tile, under a window, with rows that come and go one by one: g*(live*R + loads*V(a, s)).
+    """As a kept tile, with rows that come and go one by one: g*(live*R + loads*V(a, s)).
 
     V(a, s) are the keys that a rows in fast memory read beside s slots. Tiles are those with which no key is read more
-    than a whole number of times: the keys that a row needs over that number, rounded up.
+    than a whole number of times: the keys that a row needs over that number, rounded up. Under a causal mask there is
+    one slot, and as many rows as fit.
     """
 
     tile: str

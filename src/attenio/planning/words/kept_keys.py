@@ -8,7 +8,7 @@ maximum and its sum, and rows take their turn with the one score in hand. Values
 words of their own. Scores are computed once for every group: that pays where values are wider than keys, and about as
 many groups as keys fit into a value move the least, (G d + dv)^2 / G, or somewhat fewer where rows come in few tiles.
 
-Under a window rows may come and go one by one (rolling rows), all columns together:
+Under a window or a causal mask rows may come and go one by one (rolling rows), all columns together:
 
 moved = g (R d + n dv + V(a, s)(d + dv))                           peak as above
 """
