@@ -28,6 +28,8 @@ class _Copies:
     users: list[int]
     words: int
     passed: Counter[int] = field(default_factory=Counter)
+    # What was found since the last move.
+    _takers: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def from_owner(self) -> int:
@@ -36,6 +38,11 @@ class _Copies:
 
     def takers(self, rank: int) -> list[int]:
         """Ranks that could send one copy in this rank's place."""
+        if rank not in self._takers:
+            self._takers[rank] = self._find_takers(rank)
+        return self._takers[rank]
+
+    def _find_takers(self, rank: int) -> list[int]:
         mine, passing = self.passed.get(rank, 0), len(self.passed)
         if rank != self.owner and not mine:
             return []
@@ -51,6 +58,7 @@ class _Copies:
 
     def move(self, rank: int, other: int) -> None:
         """Let another rank send one copy."""
+        self._takers.clear()
         if rank != self.owner:
             self.passed[rank] -= 1
             if not self.passed[rank]:
@@ -102,7 +110,7 @@ def _even_out(shared: list[_Copies], load: list[int]) -> None:
         for rank in (copies.owner, *copies.passed):
             sends[rank][index] = copies
     while True:
-        first = max(range(len(load)), key=lambda rank: (load[rank], rank))
+        first = len(load) - 1 - load[::-1].index(max(load))  # the last of the busiest
         path = _path(first, sends, load)
         if not path:
             return
@@ -132,6 +140,8 @@ def _path(first: int, sends: list[dict[int, _Copies]], load: list[int]) -> list[
                 if load[other] + copies.words < load[first]:
                     return _steps(other, came)
                 ranks.append(other)
+                if len(came) == len(load):
+                    return []
     return []
 
 
