@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from any_text import CHARACTERS
 from attenio import Machine, SweepGrid, Workload, best_plan, candidates, execute, lower_bounds, sweep, training_plan
 from attenio.accelerator import simulate
 from attenio.bounds import largest_ordinary
@@ -75,7 +76,13 @@ def test_a_sweep_is_a_data_frame_of_its_rows() -> None:
         assert mine == row["moved_words"] or (row["moved_words"] is None and mine != mine)
 
 
-@given(st.dictionaries(st.text(min_size=1), st.one_of(st.text(), st.integers(), st.floats(), st.none()), min_size=1))
+@given(
+    st.dictionaries(
+        st.text(CHARACTERS, min_size=1),
+        st.one_of(st.text(CHARACTERS), st.integers(), st.floats(), st.none()),
+        min_size=1,
+    )
+)
 def test_no_fact_escapes_from_its_cell(facts: dict[str, object]) -> None:
     for html in (Names(facts)._repr_html_(), Listed([Names(facts)])._repr_html_()):
         tags = set(re.findall(r"</?\w+", html))

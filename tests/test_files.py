@@ -5,13 +5,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from any_text import CHARACTERS
 from attenio import files
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 
 
 @settings(deadline=None, derandomize=True, max_examples=14, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(content=st.binary() | st.text(st.characters(codec="utf-8")))
+@given(content=st.binary() | st.text(CHARACTERS))
 def test_what_is_written_is_what_is_read(tmp_path: Path, content: str | bytes) -> None:
     path = write_atomically(tmp_path / "out", content)
     assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)

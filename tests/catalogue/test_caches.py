@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from any_text import CHARACTERS
 from attenio.catalogue import caches
 
 
@@ -24,7 +25,7 @@ def test_caches_are_read_as_linux_states_them(tmp_path):
     ]  # fmt: skip
 
 
-@given(st.text(max_size=20))
+@given(st.text(CHARACTERS, max_size=20))
 def test_whatever_stands_there_nothing_breaks(tmp_path_factory, text):
     folder = tmp_path_factory.mktemp("caches")
     a_cache(folder, 0, level="1", type="Data", size=text.replace("\r", ""), shared_cpu_list="0")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_text import CHARACTERS
 from attenio.catalogue import model_from_config, model_named
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
@@ -126,7 +127,12 @@ def test_a_missing_key_is_named(config: dict[str, Any], key: str) -> None:
 @given(
     st.sampled_from(["num_attention_heads", "num_key_value_heads", "num_hidden_layers", "hidden_size"]),
     st.one_of(
-        st.integers(max_value=0), st.floats(), st.text(max_size=3), st.booleans(), st.just([32]), st.just(10**13)
+        st.integers(max_value=0),
+        st.floats(),
+        st.text(CHARACTERS, max_size=3),
+        st.booleans(),
+        st.just([32]),
+        st.just(10**13),
     ),
 )
 def test_a_value_that_is_no_count_is_named(key: str, value: object) -> None:

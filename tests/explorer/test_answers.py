@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from any_text import CHARACTERS
 from attenio import Plan
 from attenio.cli import main
 from attenio.explorer import respond
@@ -89,7 +90,8 @@ def test_words_against_fast_memory_are_drawn_for_layouts_too() -> None:
 @settings(max_examples=12)
 @given(
     st.dictionaries(
-        st.sampled_from(["n", "d", "mask", "machine", "fast", "heads", "dataflow", "x"]), st.text(max_size=8)
+        st.sampled_from(["n", "d", "mask", "machine", "fast", "heads", "dataflow", "x"]),
+        st.text(CHARACTERS, max_size=8),
     )
 )
 def test_no_address_is_answered_with_anything_but_an_answer_or_a_line(choices: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import attenio.pebbling.graph_draft as graph_draft
 import attenio.pebbling.graph_files as graph_files
+from any_text import CHARACTERS
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.pebbling.dot_files import dot_graph, dot_text
 from attenio.pebbling.edge_lists import edge_list_graph, edge_list_text
@@ -18,9 +19,7 @@ from attenio.pebbling.graphs.attention import Head, attention
 
 from .strategies import QUICK, graphs
 
-ODD = st.text(
-    st.sampled_from("aQ01[],;*%#\"\\'/<>&-= \t\n\r\x85\u2028{}:é∑") | st.characters(codec="utf-8"), max_size=6
-)
+ODD = st.text(st.sampled_from("aQ01[],;*%#\"\\'/<>&-= \t\n\r\x85\u2028{}:é∑") | CHARACTERS, max_size=6)
 
 
 @st.composite

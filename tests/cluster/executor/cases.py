@@ -36,6 +36,7 @@ except ImportError:
     AutoModelForCausalLM = None
 
 UNBOUNDED = 2**40
+tables()  # read once, not by every rank
 
 
 def tensors(tokens: int, heads: int, kv_heads: int, dtype: torch.dtype) -> list[Tensor]:
