@@ -179,6 +179,8 @@ def assert_backward(choice, heard):
             (launch,) = (each.settings for each in heard if each.name == f"{name}_kernel")
             found = (launch["ROW_TILE"], launch["KEY_TILE"])[:: 1 if name == "query_gradient" else -1]
             assert (*found, launch["num_warps"]) == (kernel.stationary, kernel.passing, kernel.warps)
+    elif choice.language == "CUDA C++":
+        assert names == {choice.name}, (choice, heard)
     elif choice.language == "Gluon":
         config = choice.kernel
         others = {"spilled_query_gradients_kernel"} if config.spills else set()

@@ -88,6 +88,7 @@ def silent(portable, monkeypatch):
     from attenio.kernels.hopper import decode, forward, gluon_attenio
     from attenio.kernels.hopper.backward import config, fixed_point, preprocess, spilled_gradients
     from attenio.kernels.hopper.cuda import attenio as cuda
+    from attenio.kernels.hopper.cuda import key_stationary
     from attenio.kernels.replay.launches import note_constants
     from attenio.kernels.triton import backward as two_passes
     from attenio.kernels.triton import forward as one_pass
@@ -104,7 +105,8 @@ def silent(portable, monkeypatch):
         monkeypatch.setattr(module, "launch", noted)
     for module in (preprocess, fixed_point):
         monkeypatch.setattr(module, "launch_specialized", lambda *_given, **_options: None)
-    monkeypatch.setattr(cuda, "launcher_of", lambda *_given: lambda *_launch: None)
+    for module in (cuda, key_stationary):
+        monkeypatch.setattr(module, "launcher_of", lambda *_given, **_options: lambda *_launch: None)
     monkeypatch.setattr(forward, "_settled", {})
 
 

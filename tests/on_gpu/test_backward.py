@@ -11,7 +11,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper import backward, forward
 from attenio.kernels.hopper.backward import masks
-from attenio.kernels.hopper.backward.config import config_of
+from attenio.kernels.hopper.backward.config import backward_config, config_of
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, parts_for
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
@@ -40,6 +40,8 @@ WIDTHS = {
 # that stays within twice the error of an untiled computation, but the worst of some 100,000 elements did not in 5 of 81
 # problems, and one that was emulated came to 3.1 (``studies/hopper/tuning.json``, run 14).
 WORST_OF_SPILLED = 4.0
+# So many causal key tiles that they come in pairs, of which the one in the middle is alone.
+PAIRS = (64, 9, 9, 300, 300, -UNBOUNDED, 0)
 CASES = [(d, (shape, widths)) for d, listed in WIDTHS.items() for widths in listed for shape in SHAPES]
 
 
@@ -91,6 +93,20 @@ def test_gradients_are_those_of_float64(d, case, dtype, deterministic):
     seen = seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, dtype)
     assert_right(backward.gradients(problem, saved)[:3], problem, gradient, seen, worst_of(problem))
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, PAIRS, (66, 8, 4, 130, 200, -UNBOUNDED, 70)], ids=str)
+@pytest.mark.parametrize("widths", [(64, 64), (40, 64), (64, 24)], ids=str)
+def test_narrow_heads_by_gluon_and_by_cuda(shape, widths):
+    problem = problem_of(shape, widths, torch.bfloat16)
+    gradient = torch.randn((*problem.query.shape[:-1], widths[1]), device="cuda", dtype=torch.bfloat16)
+    seen = seen_in(problem)
+    saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
+    configs = {backward_config(*widths), config_of(problem)}
+    assert len(configs) == 1 + (shape[5] == -UNBOUNDED)
+    for config in configs:
+        found = key_stationary_gradients(problem, saved, config=config)
+        assert_right(found[:3], problem, gradient, seen, worst_of(problem))
 
 
 @pytest.mark.parametrize("case", ["huge logits", "one hot", "all equal", "an outlier"])

@@ -1,15 +1,18 @@
-"""The kernel in CUDA C++, without a GPU: its tiles fit, its text compiles, and what it compiles to spills nothing."""
+"""Kernels in CUDA C++, without a GPU: tiles fit, texts compile, and what they compile to spills nothing."""
 
 import pytest
 import torch
 
 pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.cuda import compiler
-from attenio.kernels.hopper.cuda.attenio import constants_of, is_proven
+from attenio.kernels.hopper.cuda.attenio import constants_of, is_proven, products_of
 from attenio.kernels.hopper.cuda.compiler import CompileError
+from attenio.kernels.hopper.cuda.key_stationary import gains, gradient_source
 from attenio.kernels.hopper.cuda.source import source
 from attenio.kernels.hopper.cuda.tiles import WIDTHS, CudaTiles, cuda_columns, cuda_tiles
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
@@ -56,10 +59,30 @@ def test_the_kernel_spills_nothing_and_multiplies_on_tensor_cores(index, widths,
 
     tiles = cuda_tiles(*widths)[index]
     element, band = ("bf16", CAUSAL) if index == 0 else ("f16", Band(below=-99, above=0))
-    counts = cuda_instructions(source(element, dict(constants_of(tiles, widths, band, 1000))), tmp_path)
+    constants, products = dict(constants_of(tiles, widths, band, 1000)), products_of(tiles.key_tile, widths[1])
+    counts = cuda_instructions(source("attenio.cu", element, constants, products), tmp_path)
     # Scores before the loops and outputs after them, and both in loops with and without masks, 16 deep each.
     scores, outputs = f"HGMMA.64x{tiles.key_tile}x16", f"HGMMA.64x{widths[1]}x16"
     assert counts == {scores: 3 * widths[0] // 16, outputs: 3 * tiles.key_tile // 16}
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_gradients_spill_nothing_and_multiply_on_tensor_cores(masked, tmp_path):
+    from offline_compiler import cuda_instructions
+
+    # Of each consumer S and dP before the loops, dV and dK after them, and all of these in each loop; dQ of 128 keys.
+    products = 2 * 4 * (4 + 4 * (1 + masked)) + 128 // 16
+    assert cuda_instructions(gradient_source("bf16", masked=masked), tmp_path) == {"HGMMA.64x64x16": products}
+
+
+def test_gradients_in_cuda_are_those_of_short_heads_in_bf16():
+    def gains_at(d=64, n=1024, dtype=torch.bfloat16, **seen):
+        q = torch.zeros(1, 1, 1, 1, 1, dtype=dtype).expand(1, 2, 1, n, d)
+        heads = {"query": q, "key": q[:, :, 0], "value": q[:, :, 0]}
+        return gains(KernelProblem(**heads, visible=Visibility(group=1, **seen), scale=1.0))
+
+    assert gains_at() and gains_at(d=40) and gains_at(n=4096, above=0)
+    assert not (gains_at(n=4096) or gains_at(d=72) or gains_at(dtype=torch.float16) or gains_at(below=-99))
 
 
 def test_what_was_compiled_is_kept(monkeypatch):

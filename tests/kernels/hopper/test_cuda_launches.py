@@ -12,10 +12,16 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import forward
+from attenio.kernels.hopper.backward.chunks import Chunk
+from attenio.kernels.hopper.backward.config import BackwardCall, config_of
+from attenio.kernels.hopper.backward.masks import VisibleRows
+from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.cuda import attenio as cuda
-from attenio.kernels.hopper.cuda import driver, launcher
+from attenio.kernels.hopper.cuda import driver, key_stationary, launcher
+from attenio.kernels.hopper.cuda.key_stationary import GradientWork, launch_key_stationary
 from attenio.kernels.hopper.cuda.tiles import cuda_tiles
-from attenio.kernels.hopper.proving import forward_by_definition
+from attenio.kernels.hopper.proving import forward_by_definition, gradients_by_definition
+from attenio.kernels.hopper.tiles import SHARED_BYTES
 from attenio.kernels.replay.tape import recorded
 
 
@@ -42,6 +48,9 @@ class Driver:
 
     def _compute(self, programs, *addresses):
         *maps, work = addresses
+        if len(maps) == 4:
+            self._compute_gradients(maps, work)
+            return
         work = cuda.Work.from_buffer_copy((ctypes.c_char * ctypes.sizeof(cuda.Work)).from_address(work))
         q, k, v = (self._tensor(at) for at in maps)
         batch, heads = q.shape[:2]
@@ -57,6 +66,19 @@ class Driver:
         memory(work.Output, count * work.width, q.dtype).copy_(output.flatten())
         memory(work.Largest, count, torch.float32).copy_(largest.flatten())
         memory(work.Total, count, torch.float32).copy_(total.flatten())
+
+    def _compute_gradients(self, maps, work):
+        work = GradientWork.from_buffer_copy((ctypes.c_char * ctypes.sizeof(GradientWork)).from_address(work))
+        q, k, v, d_o = (self._tensor(at) for at in maps)
+        self.work = work
+        assert (q.shape[1], q.shape[2], k.shape[2]) == (work.kv_heads * work.group, work.queries, work.keys)
+        assert (k.shape[3], v.shape[3]) == (work.width, work.v_width) and d_o.shape[3] == work.v_width
+        problem = KernelProblem.of_heads(
+            q, k, v, Visibility(group=work.group, above=work.above), work.scale_log2 / LOG2_E
+        )  # fmt: skip
+        _, d_key, d_value = gradients_by_definition(problem, d_o.reshape(*problem.query.shape[:-1], work.v_width))
+        memory(work.KeyGradients, d_key.numel(), q.dtype).copy_(d_key.flatten())
+        memory(work.ValueGradients, d_value.numel(), q.dtype).copy_(d_value.flatten())
 
     def _tensor(self, at):
         element, address, sizes, strides, box = self.maps[at]
@@ -74,12 +96,14 @@ def found(monkeypatch):
     monkeypatch.setattr(launcher, "compiled", lambda text: b"cubin")
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7, raising=False)
     monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
-    monkeypatch.setattr(forward, "processors_of", lambda device: 132)
-    cuda.launcher_of.cache_clear()
-    forward._plan.cache_clear()
+    for module in (forward, key_stationary):
+        monkeypatch.setattr(module, "processors_of", lambda device: 132)
+    cached = cuda.launcher_of, key_stationary.launcher_of, forward._plan
+    for each in cached:
+        each.cache_clear()
     yield fake
-    cuda.launcher_of.cache_clear()
-    forward._plan.cache_clear()
+    for each in cached:
+        each.cache_clear()
 
 
 def problem_of(heads, seen):
@@ -126,3 +150,24 @@ def test_a_tape_hands_over_other_tensors(found):
             torch.testing.assert_close(each, right.view(each.shape))
     assert [launch[-1] for launch in found.launches] == [7, 7, 5, 5]
     assert len(found.maps) == 6  # of two times three tensors
+
+
+@pytest.mark.parametrize("heads, pairs", [(6, False), (360, True)])
+def test_a_launch_of_gradients_hands_over_what_the_kernel_needs(found, heads, pairs):
+    problem = problem_of(drawn((2, heads, heads // 3, 70, 330), (64, 48)), Visibility(group=3, above=265))
+    d_output = torch.randn((*problem.query.shape[:-1], 48)).bfloat16()
+    kv_heads = 2 * heads // 3
+    statistics = RowStatistics.of(problem, (*forward_by_definition(problem), d_output), 3 * kv_heads, 64)
+    call = BackwardCall.of(problem, config_of(problem), VisibleRows.of(problem), statistics)
+    launch_key_stationary(call, Chunk(range(kv_heads), range(3), range(statistics.padded), 2))
+    _, d_key, d_value = gradients_by_definition(problem, d_output)
+    torch.testing.assert_close(call.gradients.key, d_key.to(torch.bfloat16).view(call.gradients.key.shape))
+    torch.testing.assert_close(call.gradients.value, d_value.to(torch.bfloat16).view(call.gradients.value.shape))
+    work, ((function, programs, threads, shared_bytes, _),) = found.work, found.launches
+    assert (work.places, work.pairs) == (kv_heads * (2 if pairs else 3), pairs)
+    assert (work.first_head, work.together, work.group_parts, work.padded) == (0, 2, 1, statistics.padded)
+    assert work.QueryGradients == statistics.dq_acc.data_ptr() and work.Lse == statistics.lse.data_ptr()
+    assert work.Delta == statistics.delta.data_ptr() and work.scale == pytest.approx(0.1)
+    assert function[1:] == ("key_stationary_kernel", shared_bytes) and shared_bytes <= SHARED_BYTES
+    assert (programs, threads) == (min(132, work.places), 512)
+    assert {each[-1][-2:] for each in found.maps.values()} == {(64, 64), (128, 64)}

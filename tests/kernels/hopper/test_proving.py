@@ -7,6 +7,7 @@ from attenio.kernels import triton
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import proving
+from attenio.kernels.hopper.backward import config
 from attenio.kernels.hopper.backward import dataflow as backward
 
 GPU = torch.device("cuda")
@@ -59,6 +60,7 @@ def test_nothing_is_found_out_while_a_graph_is_captured(device):
 def test_kernels_are_told_apart_by_all_that_they_are_compiled_for(monkeypatch):
     names = []
     monkeypatch.setattr(backward, "is_right", lambda name, *_: names.append(name) or True)
+    monkeypatch.setattr(backward, "is_proven_cuda", lambda name, *_: names.append(f"CUDA C++, {name}") or True)
     at = torch.arange(256)[None]
     masks = ({"above": 0}, {"above": 2**40}, {"first": at, "stop": at + 1})
     for d, width in ((64, 64), (128, 128), (192, 128), (192, 192), (256, 256)):
@@ -71,6 +73,16 @@ def test_kernels_are_told_apart_by_all_that_they_are_compiled_for(monkeypatch):
                 heads = {"query": q, "key": key, "value": value}
                 assert backward.is_proven(KernelProblem(**heads, visible=seen, scale=1.0, deterministic=choice))
     assert len(set(names)) == len(names) == 30
+
+
+def test_gluon_computes_gradients_where_cuda_is_not_right(monkeypatch):
+    monkeypatch.setattr(config, "_not_proven", set())
+    monkeypatch.setattr(backward, "is_right", lambda *_: True)
+    monkeypatch.setattr(backward, "is_proven_cuda", lambda *_: False)
+    q = torch.zeros(1, 1, 1, 256, 64, dtype=torch.bfloat16)
+    problem = KernelProblem(query=q, key=q[0], value=q[0], visible=Visibility(group=1), scale=1.0)
+    assert backward.choose(problem).language == "CUDA C++"
+    assert backward.is_proven(problem) and backward.choose(problem).language == "Gluon"
 
 
 def test_the_portable_kernels_give_what_the_definition_gives(monkeypatch):
@@ -95,8 +107,8 @@ def test_the_portable_kernels_give_what_the_definition_gives(monkeypatch):
 
     monkeypatch.setattr(backward, "small_problem", small)
     monkeypatch.setattr(backward, "is_right", judged)
-    for name in ("gradients", "spilled_gradients"):
-        monkeypatch.setattr(backward, name, lambda problem, saved, **_: triton.two_pass(problem, saved))
+    for name in ("_by_config", "spilled_gradients"):
+        monkeypatch.setattr(backward, name, lambda problem, saved, *_, **__: triton.two_pass(problem, saved))
     # Rows that are carried are many, and which of them are does not matter to the portable kernels.
     monkeypatch.setattr(backward, "ROW_STEP", 32)
     at = torch.arange(128)[None]

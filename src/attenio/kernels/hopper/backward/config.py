@@ -16,6 +16,8 @@ from attenio.kernels.hopper.backward.key_stationary_d128 import key_stationary_d
 from attenio.kernels.hopper.backward.masks import VisibleRows
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.backward.spilled_key_gradients import spilled_key_gradients_kernel
+from attenio.kernels.hopper.cuda import key_stationary as cuda
+from attenio.kernels.hopper.cuda.attenio import can_compile
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor, padded_descriptors
 from attenio.kernels.hopper.tiles import side_by_side
 from attenio.kernels.replay.launches import CompileOptions, launch
@@ -46,6 +48,21 @@ class BackwardConfig(NamedTuple):
         """Whether dS leaves a block as it is, or multiplied with its keys."""
         return self.kernel is spilled_key_gradients_kernel
 
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the kernel is one in CUDA C++, given as what launches it."""
+        return self.kernel is cuda.launch_key_stationary
+
+    @property
+    def kernel_name(self) -> str:
+        """As profilers show it."""
+        return cuda.KERNEL if self.is_cuda else str(self.kernel.fn.__name__)
+
+    @property
+    def planned_rows(self) -> int:
+        """Rows whose time launches are planned by: the tile of Gluon's kernel for such heads."""
+        return 2 * self.rows if self.is_cuda else self.rows
+
     def constants(self, *, masked: bool, packed: bool, adds: bool) -> tuple[int, ...]:
         """What the kernel is compiled for; gradients of keys are added where dS is spilled in several launches."""
         rings = (self.stages, self.slots, masked, packed)
@@ -70,6 +87,9 @@ class BackwardConfig(NamedTuple):
 def config_of(problem: KernelProblem) -> BackwardConfig:
     """The configuration for a problem."""
     config = backward_config(problem.query.shape[-1], problem.value.shape[-1])
+    device = problem.query.device
+    if not problem.deterministic and cuda.gains(problem) and can_compile(device) and device not in _not_proven:
+        return _CUDA
     whole = problem.deterministic and not config.spills and fixed_point_suffices(problem)
     return config._replace(fixed_point=True) if whole else config
 
@@ -92,6 +112,15 @@ def backward_config(d: int, width: int) -> BackwardConfig:
     if widest <= 192:
         return BackwardConfig(spilled_key_gradients_kernel, 192, 128 if width <= 128 else 192, 64, 64, 4, 3)
     return BackwardConfig(spilled_key_gradients_kernel, 256, 256, 64, 64, 3, 2)
+
+
+_CUDA = BackwardConfig(cuda.launch_key_stationary, cuda.D, cuda.D, cuda.ROWS, cuda.KEYS, cuda.STAGES, cuda.SLOTS)
+_not_proven: set[torch.device] = set()
+
+
+def give_up_cuda(device: torch.device) -> None:
+    """From now on Gluon's kernels compute all gradients of a device, whose CUDA C++ was not right."""
+    _not_proven.add(device)
 
 
 class BackwardCall(NamedTuple):

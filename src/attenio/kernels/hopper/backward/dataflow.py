@@ -16,10 +16,11 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Gradients
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.backward.chunks import ROW_STEP
-from attenio.kernels.hopper.backward.config import BackwardConfig, config_of
+from attenio.kernels.hopper.backward.config import BackwardConfig, config_of, give_up_cuda
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, key_stationary_grids
 from attenio.kernels.hopper.backward.spilled_gradients import carries, spilled_gradients, spilled_grids
+from attenio.kernels.hopper.cuda.attenio import is_proven as is_proven_cuda
 from attenio.kernels.hopper.proving import (
     forward_by_definition,
     gradients_by_definition,
@@ -69,8 +70,10 @@ def _choice(config: BackwardConfig, queries: int, keys: int) -> Choice:
             Dataflow.KEY_STATIONARY,
             "gradients of keys stay in registers, and blocks add to dQ as they go",
         )
-    name = config.kernel.fn.__name__
-    return Choice(dataflow=dataflow, tiles=Tiles.of(**sizes), language="Gluon", name=name, kernel=config, why=why)
+    return Choice(
+        dataflow=dataflow, tiles=Tiles.of(**sizes), language="CUDA C++" if config.is_cuda else "Gluon",
+        name=config.kernel_name, kernel=config, why=why,
+    )  # fmt: skip
 
 
 def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
@@ -89,7 +92,10 @@ def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
         )  # fmt: skip
         gradient = trial.query.flip(2, 3)[..., : config.width].contiguous()
         saved = (*forward_by_definition(trial), gradient)
-        mine = spilled_gradients(trial, saved, workspace_bytes=1) if carried else gradients(trial, saved)
+        if carried:
+            mine = spilled_gradients(trial, saved, workspace_bytes=1)
+        else:
+            mine = _by_config(trial, saved, config)
         return list(mine[:3]), gradients_by_definition(trial, gradient)
 
     tiles = "packed" if band.packed else "masked" if masked else "whole"
@@ -98,15 +104,25 @@ def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
     else:
         way = "dQ in fixed point" if config.fixed_point else "dQ added in any order"
     columns = str(config.d) if config.d == config.width else f"{config.d} and {config.width}"
-    return is_right(f"gradients {columns} wide, {tiles} tiles, {way}", dtype, device, both if tries else None)
+    name = f"gradients {columns} wide, {tiles} tiles, {way}"
+    if not config.is_cuda:
+        return is_right(name, dtype, device, both if tries else None)
+    if is_proven_cuda(name, dtype, device, both if tries else None):
+        return True
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():  # it could not be tried
+        return False
+    give_up_cuda(device)
+    return is_proven(problem, tries=tries)
 
 
 def gradients(problem: KernelProblem, saved: tuple[Tensor, ...], choice: Choice | None = None) -> Gradients:
     """The gradients; ``saved`` are output, largest, total and the gradient of the output, all by KV heads and group."""
-    config = config_of(problem) if choice is None else choice.kernel
-    if config.spills:
-        return spilled_gradients(problem, saved, config=config)
-    return key_stationary_gradients(problem, saved, config=config)
+    return _by_config(problem, saved, config_of(problem) if choice is None else choice.kernel)
+
+
+def _by_config(problem: KernelProblem, saved: tuple[Tensor, ...], config: BackwardConfig) -> Gradients:
+    by = spilled_gradients if config.spills else key_stationary_gradients
+    return by(problem, saved, config=config)
 
 
 def gradient_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:

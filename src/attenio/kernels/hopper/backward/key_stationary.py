@@ -2,7 +2,8 @@
 
 for each group of batch x KV heads (``launch_groups``), on the streams in turn (``replay.streams``):
     convert and clear the accumulators of the stream's group before, prepare the rows of this one     (``preprocess``)
-    gradients of its keys and values, additions to its dQ accumulators      (``key_stationary_d64`` and ``_d128``)
+    gradients of its keys and values, additions to its dQ accumulators      (``key_stationary_d64`` and ``_d128``,
+                                                                             ``cuda/key_stationary.cu``)
 on each stream: convert the accumulators of its last group
 
 Every stream has accumulators of its own. While the last blocks of a group run, those of the next one fill the other
@@ -26,6 +27,7 @@ from attenio.kernels.hopper.backward.group_parts import best_parts, in_parts, jo
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups, launch_groups
 from attenio.kernels.hopper.backward.masks import VisibleRows
 from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
+from attenio.kernels.hopper.cuda.key_stationary import launch_key_stationary
 from attenio.kernels.hopper.descriptors import TmaDescriptor
 from attenio.kernels.replay.streams import forked, on_stream
 from attenio.planning.shared_cache import Grid, Sweep
@@ -62,9 +64,11 @@ def key_stationary_gradients(
                 calls[index].statistics.between(done[index], heads, call.gradients.query, problem.scale)
                 if batch_heads:
                     chunk = Chunk(batch_heads, tiles, range(statistics.padded), groups.together)
-                    calls[index].launch_keys(
-                        chunk, call.key_gradients, *_dq_descriptors(calls[index].statistics, config)
-                    )
+                    if config.is_cuda:
+                        launch_key_stationary(calls[index], chunk)
+                    else:
+                        accumulators = _dq_descriptors(calls[index].statistics, config)
+                        calls[index].launch_keys(chunk, call.key_gradients, *accumulators)
             done[index] = heads
     return joined(call.gradients, whole)
 
@@ -102,7 +106,8 @@ def _head_bytes(group: int, queries: int, config: BackwardConfig) -> int:
 @lru_cache(maxsize=512)
 def _steps(band: Band, queries: int, keys: int, group: int, config: BackwardConfig) -> tuple[int, ...]:
     """Tiles of rows that each tile of keys meets."""
-    return tuple(group * len(span) // config.rows for span in band.spans(queries, keys, config.keys, config.rows))
+    rows = config.planned_rows
+    return tuple(group * len(span) // rows for span in band.spans(queries, keys, config.keys, rows))
 
 
 def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:

@@ -14,14 +14,10 @@
 
 constexpr int ROWS = 64;              // of a consumer warpgroup: those of one wgmma instruction
 constexpr int ENTRY = 4;              // numbers of an entry of the list
-constexpr int WARPGROUP = 128;
 constexpr int PRODUCER_REGISTERS = 24;
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float SLACK = 8.0f;         // an anchor follows the largest score when that is so many powers of two above
-#define INFINITY_F __int_as_float(0x7f800000)
 
-// Columns of a panel: a row of it is as long as the swizzle's pattern, 128 or 64 bytes.
-__host__ __device__ constexpr int panel(int width) { return width % 64 == 0 ? 64 : 32; }
 constexpr int D_PANEL = panel(D), V_PANEL = panel(V);
 constexpr int Q_BYTES = ROWS * D * 2, K_BYTES = KEY_TILE * D * 2, V_BYTES = KEY_TILE * V * 2;
 constexpr int ROUND = 1024;           // a panel begins where a pattern of the swizzle does
@@ -35,8 +31,6 @@ constexpr int BARRIERS_AT = V_AT + STAGES * V_SLOT;
 constexpr int Q_FULL = BARRIERS_AT, Q_FREE = Q_FULL + 8 * CONSUMERS, K_FULL = Q_FREE + 8 * CONSUMERS;
 constexpr int K_FREE = K_FULL + 8 * STAGES, V_FULL = K_FREE + 8 * STAGES, V_FREE = V_FULL + 8 * STAGES;
 
-struct alignas(64) TensorMap { u64 words[16]; };
-
 struct Work {
     float *Largest, *Total;
     void *Output;
@@ -45,46 +39,6 @@ struct Work {
     int heads, group, queries, keys, below, above, width;
     float scale_log2;
 };
-
-__device__ __forceinline__ u32 shared_address(const void *pointer) {
-    return static_cast<u32>(__cvta_generic_to_shared(pointer));
-}
-
-__device__ __forceinline__ void barrier_init(u32 barrier, u32 count) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(count) : "memory");
-}
-
-__device__ __forceinline__ void barrier_expect(u32 barrier, u32 bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void barrier_arrive(u32 barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-
-__device__ __forceinline__ void barrier_wait(u32 barrier, u32 phase) {
-    asm volatile(
-        "{\n.reg .pred done;\nWAIT:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra DONE;\nbra WAIT;\nDONE:\n}" ::"r"(barrier),
-        "r"(phase)
-        : "memory");
-}
-
-__device__ __forceinline__ void load_panel(u32 target, const TensorMap *map, u32 barrier, int column, int row, int head,
-                                           int batch) {
-    asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
-        ::"r"(target), "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch)
-        : "memory");
-}
-
-// The next stage of a ring, and its phase.
-__device__ __forceinline__ void advance(int &stage, u32 &phase) {
-    if (++stage == STAGES) {
-        stage = 0;
-        phase ^= 1;
-    }
-}
 
 struct Range {
     int start, stop, whole_start, whole_stop;
@@ -124,16 +78,16 @@ __device__ __forceinline__ void load_tile(u32 target, const TensorMap *map, u32 
 
 __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const TensorMap *k, const TensorMap *v,
                                         const Work &work) {
-    int stage = 0;
-    u32 phase = 0, turn = 0;
+    Ring<STAGES> ring;
+    u32 turn = 0;
     for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
         const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
         const int batch = batch_head / work.heads, head = batch_head % work.heads, row = code / 2 * (CONSUMERS * ROWS);
         const Range range = union_range(row, work);
         for (int step = 0; step < range.stop - range.start; step++) {
             const int key = (code % 2 ? range.stop - 1 - step : range.start + step) * KEY_TILE;
-            barrier_wait(shared + K_FREE + 8 * stage, phase ^ 1);
-            load_tile<KEY_TILE, D, D_PANEL>(shared + K_AT + stage * K_SLOT, k, shared + K_FULL + 8 * stage,
+            barrier_wait(shared + K_FREE + 8 * ring.stage, ring.phase ^ 1);
+            load_tile<KEY_TILE, D, D_PANEL>(shared + K_AT + ring.stage * K_SLOT, k, shared + K_FULL + 8 * ring.stage,
                                             key, head / work.group, batch);
             if (step == 0) {
                 for (int c = 0; c < CONSUMERS; c++) {
@@ -142,42 +96,13 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
                                                 row + c * ROWS, head, batch);
                 }
             }
-            barrier_wait(shared + V_FREE + 8 * stage, phase ^ 1);
-            load_tile<KEY_TILE, V, V_PANEL>(shared + V_AT + stage * V_SLOT, v, shared + V_FULL + 8 * stage,
+            barrier_wait(shared + V_FREE + 8 * ring.stage, ring.phase ^ 1);
+            load_tile<KEY_TILE, V, V_PANEL>(shared + V_AT + ring.stage * V_SLOT, v, shared + V_FULL + 8 * ring.stage,
                                             key, head / work.group, batch);
-            advance(stage, phase);
+            ring.advance();
         }
         turn ^= 1;
     }
-}
-
-// A matrix in shared memory, as wgmma reads it: panels whose rows are 128, 64 or 32 bytes, swizzled.
-__device__ __forceinline__ u64 descriptor(u32 address, int leading_bytes, int stride_bytes, int row_bytes) {
-    const u64 swizzle = row_bytes == 128 ? 1 : row_bytes == 64 ? 2 : 3;
-    return swizzle << 62 | static_cast<u64>(stride_bytes >> 4) << 32 | static_cast<u64>(leading_bytes >> 4) << 16 |
-           (address & 0x3ffff) >> 4;
-}
-
-// Bytes from the begin of a matrix whose rows are the dimension that is summed over to 16 columns of it.
-template <int ROW_COUNT, int PANEL>
-__device__ __forceinline__ constexpr u64 columns_at(int step) {
-    return (step * 16 / PANEL * PANEL * ROW_COUNT * 2 + step * 16 % PANEL * 2) >> 4;
-}
-
-__device__ __forceinline__ void products_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-template <int PENDING, int COUNT>
-__device__ __forceinline__ void products_wait(float (&of)[COUNT]) {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(of[i])::"memory");
-}
-
-__device__ __forceinline__ float exp2_of(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 // NaN if one of them is: a row with such a score has no weight that is a number.
@@ -251,8 +176,13 @@ __device__ __forceinline__ void weigh(const float (&s)[KEY_TILE / 2], u32 (&p)[K
 // Issue S = Q K^T.
 __device__ __forceinline__ void issue_scores(float (&s)[KEY_TILE / 2], u64 q, u64 k) {
 #pragma unroll
-    for (int step = 0; step < D / 16; step++)
-        scores_product(s, q + columns_at<ROWS, D_PANEL>(step), k + columns_at<KEY_TILE, D_PANEL>(step), step > 0);
+    for (int step = 0; step < D / 16; step++) {
+        const u64 rows = q + columns_at<ROWS, D_PANEL>(step), keys = k + columns_at<KEY_TILE, D_PANEL>(step);
+        if (step == 0)
+            first_scores_product(s, rows, keys);
+        else
+            scores_product(s, rows, keys);
+    }
     products_commit();
 }
 
@@ -289,16 +219,7 @@ __device__ __forceinline__ void write_rows(const float (&o)[V / 2], const Rows &
                 const int first = (chunk + i) * 4 + 2 * of;
                 words[i] = packed(o[first] * inverse, o[first + 1] * inverse);
             }
-#pragma unroll
-            for (int apart = 1; apart < 4; apart *= 2) {
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    if (i & apart) continue;
-                    const bool upper = lane & apart;
-                    const u32 theirs = __shfl_xor_sync(0xffffffff, upper ? words[i] : words[i | apart], apart);
-                    (upper ? words[i] : words[i | apart]) = theirs;
-                }
-            }
+            exchange(words, lane);
             const int column = (chunk + lane) * 8;
             if (at < work.queries && column < work.width)
                 *reinterpret_cast<uint4 *>(to + column) = make_uint4(words[0], words[1], words[2], words[3]);
@@ -306,13 +227,8 @@ __device__ __forceinline__ void write_rows(const float (&o)[V / 2], const Rows &
     }
 }
 
-struct Ring {
-    int stage;
-    u32 phase;
-};
-
 // Free key and value tiles that other consumers need and this one does not.
-__device__ __forceinline__ void skip_tiles(int steps, Ring &ring, u32 shared, int me, bool arrives) {
+__device__ __forceinline__ void skip_tiles(int steps, Ring<STAGES> &ring, u32 shared, int me, bool arrives) {
     for (int i = 0; i < steps; i++) {
         take_turn(me);
         pass_turn(me);
@@ -320,7 +236,7 @@ __device__ __forceinline__ void skip_tiles(int steps, Ring &ring, u32 shared, in
         if (arrives) barrier_arrive(shared + K_FREE + 8 * ring.stage);
         barrier_wait(shared + V_FULL + 8 * ring.stage, ring.phase);
         if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);
-        advance(ring.stage, ring.phase);
+        ring.advance();
     }
 }
 
@@ -334,11 +250,11 @@ __device__ __forceinline__ u64 values_at(u32 shared, int stage) {
 
 // Scores of the next key tile beside the output of this one.
 template <bool MASKS>
-__device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V / 2], u32 (&p)[KEY_TILE / 4], Rows &rows, Ring &ring,
+__device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V / 2], u32 (&p)[KEY_TILE / 4], Rows &rows, Ring<STAGES> &ring,
                                          u32 shared, u64 q, int tile, int me,
                                          bool arrives, const Work &work) {
-    Ring ahead = ring;
-    advance(ahead.stage, ahead.phase);
+    Ring<STAGES> ahead = ring;
+    ahead.advance();
     barrier_wait(shared + K_FULL + 8 * ahead.stage, ahead.phase);
     take_turn(me);
     products_fence();
@@ -361,7 +277,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
     const int thread = threadIdx.x % WARPGROUP, lane = threadIdx.x % 32;
     const bool arrives = lane == 0;
     const u64 q = descriptor(shared + Q_AT + me * Q_SLOT, 0, 8 * D_PANEL * 2, D_PANEL * 2);
-    Ring ring = {0, 0};
+    Ring<STAGES> ring;
     u32 turn = 0;
     float s[KEY_TILE / 2], o[V / 2];
     u32 p[KEY_TILE / 4];
@@ -430,7 +346,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         issue_outputs(o, p, values_at(shared, ring.stage));
         products_wait<0>(o);
         if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);
-        advance(ring.stage, ring.phase);
+        ring.advance();
         if (MASKED) skip_tiles(unseen, ring, shared, me, arrives);
         const long long out_row = static_cast<long long>(batch_head) * work.queries;
 #pragma unroll

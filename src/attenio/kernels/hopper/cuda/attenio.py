@@ -14,13 +14,15 @@ from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.cuda.compiler import CompileError, library
 from attenio.kernels.hopper.cuda.driver import DriverError
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
-from attenio.kernels.hopper.cuda.source import KERNEL, source
+from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, panel
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor
 from attenio.kernels.hopper.proving import Computed, is_right
 from attenio.kernels.hopper.schedule import LaunchPlan
 from attenio.kernels.hopper.tiles import ROWS
 from attenio.kernels.replay.launches import launch_compiled
+
+KERNEL = "attenio_kernel"
 
 
 class Work(ctypes.Structure):
@@ -76,15 +78,24 @@ def launcher_of(
     del device  # a module belongs to the current one
     numbers, threads = dict(constants), WARPGROUP * (tiles.consumers + 1)
     shared_bytes = tiles.shared_bytes(numbers["D"], numbers["V"])
-    return CudaLauncher(CudaKernel(KERNEL, source(element, numbers), element, threads, shared_bytes, Work))
+    text = source("attenio.cu", element, numbers, products_of(numbers["KEY_TILE"], numbers["V"]))
+    return CudaLauncher(CudaKernel(KERNEL, text, element, threads, shared_bytes, Work))
+
+
+def products_of(key_tile: int, width: int) -> tuple[Product, ...]:
+    """S = Q K^T, and O += P V with P in registers."""
+    return (
+        Product("scores_product", key_tile),
+        Product("outputs_product", width, a_in_registers=True, b_by_columns=True),
+    )
 
 
 def _panels(tensor: Tensor, rows: int, width: int) -> TmaDescriptor:
     return padded_descriptor(tensor, rows, panel(width))
 
 
-def is_proven(name: str, dtype: torch.dtype, device: torch.device, both: Computed) -> bool:
-    """Whether the kernel has given what the definition gives on this device; what cannot be compiled has not."""
+def is_proven(name: str, dtype: torch.dtype, device: torch.device, both: Computed | None) -> bool:
+    """Whether a kernel has given what the definition gives on this device; what cannot be compiled has not."""
     if (name, dtype, device) in _failed:
         return False
     try:

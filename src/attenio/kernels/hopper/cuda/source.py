@@ -1,62 +1,79 @@
-"""The text that NVRTC compiles: constants, the products of these tiles as wgmma instructions, and ``attenio.cu``."""
+"""The text that NVRTC compiles: constants, products of these tiles as wgmma instructions, and files of CUDA C++."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
-KERNEL = "attenio_kernel"
 _TYPES = "typedef unsigned long long u64;\ntypedef unsigned int u32;\ntypedef unsigned short u16;\n"
 
 
-def source(element: str, constants: Mapping[str, int]) -> str:
-    """CUDA C++ for elements of ``bf16`` or ``f16``."""
-    n, width = constants["KEY_TILE"], constants["V"]
+class Product(NamedTuple):
+    """Functions that issue d (64 x n) = a b over 16 columns of ``a`` (named ``first_...``), or add it to d.
+
+    The first takes the registers that d had before: another array would take others.
+
+    ``b`` is in shared memory, ``a`` too or in registers. A matrix there is row by row with the columns that are summed
+    over, or column by column.
+    """
+
+    name: str
+    n: int
+    a_in_registers: bool = False
+    a_by_columns: bool = False
+    b_by_columns: bool = False
+
+    def text(self, element: str) -> str:
+        """Their CUDA C++, for elements of ``bf16`` or ``f16``."""
+        return self._function(element, f"first_{self.name}", adds=False) + self._function(element, self.name, adds=True)
+
+    def _function(self, element: str, name: str, *, adds: bool) -> str:
+        sums = self.n // 2
+        given = [f"a{i}" for i in range(4)] if self.a_in_registers else ["a"]
+        kind, constraint = ("u32", "r") if self.a_in_registers else ("u64", "l")
+        places = ", ".join(f"%{sums + i}" for i in range(len(given)))
+        orders = (int(self.b_by_columns),) if self.a_in_registers else (int(self.a_by_columns), int(self.b_by_columns))
+        operands = (
+            f"{{{', '.join(f'%{i}' for i in range(sums))}}}", f"{{{places}}}" if self.a_in_registers else places,
+            f"%{sums + len(given)}", "adds", "1", "1", *map(str, orders),
+        )  # fmt: skip
+        parameters = ", ".join(f"{kind} {each}" for each in given)
+        inputs = ", ".join(f'"{constraint}"({each})' for each in given)
+        outputs = ", ".join(f'"+f"(d[{i}])' for i in range(sums))
+        return (
+            f"__device__ __forceinline__ void {name}(float (&d)[{sums}], {parameters}, u64 b) {{\n"
+            f'    asm volatile("{{\\n.reg .pred adds;\\nsetp.{"eq" if adds else "ne"}.b32 adds, 0, 0;\\n'
+            f'wgmma.mma_async.sync.aligned.m64n{self.n}k16.f32.{element}.{element} {", ".join(operands)};\\n}}"\n'
+            f'        : {outputs}\n        : {inputs}, "l"(b));\n}}\n'
+        )
+
+
+def source(file: str, element: str, constants: Mapping[str, int], products: Iterable[Product]) -> str:
+    """CUDA C++ of a kernel's file for elements of ``bf16`` or ``f16``, with these constants and products."""
     numbers = "".join(f"constexpr int {name} = {value};\n" for name, value in constants.items())
-    products = (
-        _scores_product(element, n),
-        _outputs_product(element, width),
-    )
-    return "\n".join((_TYPES + numbers, _packed(element), *products, _kernel()))
-
-
-def _scores_product(element: str, n: int) -> str:
-    """A function that issues S = Q K^T over 16 columns, or adds it to ``d``; both are in shared memory."""
-    head = f"void scores_product(float (&d)[{n // 2}], u64 a, u64 b, bool more)"
-    operands = f"%{n // 2}, %{n // 2 + 1}, more, 1, 1, 0, 0"
-    text = f"setp.ne.b32 more, %{n // 2 + 2}, 0;\\n{_instruction(element, n)}, {operands};"
-    return _function(head, text, n, '"l"(a), "l"(b), "r"(static_cast<int>(more))')
-
-
-def _outputs_product(element: str, n: int) -> str:
-    """A function that issues O += P V over 16 keys: P in registers, V in shared memory, row by row."""
-    head = f"void outputs_product(float (&d)[{n // 2}], u32 a0, u32 a1, u32 a2, u32 a3, u64 b)"
-    a = ", ".join(f"%{n // 2 + i}" for i in range(4))
-    text = f"setp.eq.b32 more, 0, 0;\\n{_instruction(element, n)}, {{{a}}}, %{n // 2 + 4}, more, 1, 1, 1;"
-    return _function(head, text, n, '"r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b)')
-
-
-def _instruction(element: str, n: int) -> str:
-    """A product of 64 x 16 and 16 x n entries, and the registers of its sums."""
-    sums = ", ".join(f"%{i}" for i in range(n // 2))
-    return f"wgmma.mma_async.sync.aligned.m64n{n}k16.f32.{element}.{element} {{{sums}}}"
-
-
-def _function(head: str, text: str, n: int, operands: str) -> str:
-    sums = ", ".join(f'"+f"(d[{i}])' for i in range(n // 2))
-    return (
-        f"__device__ __forceinline__ {head} {{\n"
-        f'    asm volatile("{{\\n.reg .pred more;\\n{text}\\n}}"\n        : {sums}\n        : {operands});\n}}\n'
-    )
-
-
-def _packed(element: str) -> str:
-    """Two numbers in one word, the first in its lower half."""
-    return (
-        "__device__ __forceinline__ u32 packed(float low, float high) {\n    u32 pair;\n"
-        f'    asm("cvt.rn.{element}x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));\n    return pair;\n}}\n'
-    )
+    generated = (_TYPES + numbers, _CONVERSIONS.format(element=element), *(each.text(element) for each in products))
+    return "\n".join((*generated, _text("instructions.cu"), _text(file)))
 
 
 @cache
-def _kernel() -> str:
-    return files(__package__).joinpath("attenio.cu").read_text(encoding="utf-8")
+def _text(file: str) -> str:
+    return files(__package__).joinpath(file).read_text(encoding="utf-8")
+
+
+# Two numbers in one word, the first in its lower half, of the element's type and of fp16.
+_CONVERSIONS = """__device__ __forceinline__ u32 packed(float low, float high) {{
+    u32 pair;
+    asm("cvt.rn.{element}x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}}
+__device__ __forceinline__ u32 saturated_fp16(float low, float high) {{
+    u32 pair;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}}
+__device__ __forceinline__ void of_fp16(u32 pair, float &low, float &high) {{
+    asm("{{\\n.reg .b16 first, second;\\nmov.b32 {{first, second}}, %2;\\n"
+        "cvt.f32.f16 %0, first;\\ncvt.f32.f16 %1, second;\\n}}"
+        : "=f"(low), "=f"(high) : "r"(pair));
+}}
+"""
