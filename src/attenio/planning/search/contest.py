@@ -45,14 +45,15 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
     # Words that the entrant of this rank is known to reach, though its tiles are not yet known.
     reached, compulsory = _reached_at_once(workload, entrants, room), workload.compulsory_words - separate.loaded_once
     waiting: list[tuple[float, int, _Entrant]] = []
-    forward = workload.direction is Direction.FORWARD
+    close = workload.direction is Direction.FORWARD
+    # Causal rows that roll are counted first, with no floor of their own, which ends a search as soon.
+    causal = close and separate.roll(keys=False) and not separate.roll(keys=True)
     for entrant in sorted(entrants, key=lambda each: each.rank == reached.rank):
         limit = reached.limit(entrant.rank)
         if compulsory <= limit:
             # Whoever is known to reach so few words needs no floor if nobody else can.
             alone = entrant.rank == reached.rank and not waiting
-            # Causal rows that roll are counted first, with no floor of their own, which ends a search as soon.
-            closely = forward and not (waiting and separate.roll(keys=False) and not separate.roll(keys=True))
+            closely = close and not (causal and waiting)
             floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, room, limit, closely=closely)
             if floor < inf and not exceeds(floor, limit):
                 waiting.append((floor, entrant.rank, entrant))
