@@ -84,6 +84,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "kept_keys": keys,
         "kept_rows": rows,
         "waiting_rows": range(problems.most_rows + 1),
+        "waiting_keys": range(problems.most_keys + 1),
         "keys_per_split": range(1, -(-problems.most_keys // 2) + 1),
         "head_tile": range(1, problems.group + 1),
         "output_columns": columns,
@@ -106,7 +107,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:
             choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}
-        if names[0] == "waiting_rows" and not problems.is_one_dense:
+        if names[0] in ("waiting_rows", "waiting_keys") and not problems.is_one_dense:
             continue
         if names[0] in ("rolling_rows", "rolling_keys"):
             if not problems.roll(keys=names[0] == "rolling_keys"):

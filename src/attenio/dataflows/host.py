@@ -119,6 +119,8 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
         case Dataflow.KEY_STATIONARY:
             return rows * (workload.d + 1) + _visits(shapes, tiles["key_tile"])
         case Dataflow.KEPT_ROW_GRADIENTS:
+            if "waiting_keys" in tiles:
+                return rows
             tile = tiles.get("rolling_keys", 0) or tiles["key_tile"]
             listed = scores // (workload.group * max(1, tile))  # who meets which tile
             return rows * (workload.d + 1) + listed + _visits(shapes, tile)

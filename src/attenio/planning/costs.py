@@ -18,7 +18,9 @@ _SINGLE_ENTRIES = (
     Dataflow.STANDARD, Dataflow.SQUARE_TILING, Dataflow.RANK_ONE_TILING, Dataflow.SCORE_STATIONARY
 )  # fmt: skip
 # Tiles that may have no size.
-MAY_BE_NONE = frozenset(("resident_keys", "saved_state", "waiting_rows"))
+MAY_BE_NONE = frozenset(("resident_keys", "saved_state", "waiting_rows", "waiting_keys"))
+# Of dense problems, whose gradients may wait.
+_WAITING_TILES = frozenset(("waiting_rows", "waiting_keys"))
 # Of rows, or keys, that come and go one by one, and where they may.
 ROLLING_TILES = {
     "rolling_rows": "where the first row does not need the last key",
@@ -141,9 +143,9 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
         if name in tiles and not problems_of(workload, dataflow).roll(keys=name == "rolling_keys"):
             taken = ", ".join(forms[0])
             raise InvalidInput(f"{dataflow.value} has {name} {where}, and the mask is {workload.mask}; give it {taken}")
-    if "waiting_rows" in tiles and not problems_of(workload, dataflow).is_one_dense:
+    if not _WAITING_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).is_one_dense:
         raise InvalidInput(
-            f"{dataflow.value} has waiting rows where every row needs every key, and the mask is {workload.mask};"
+            f"{dataflow.value} has gradients wait where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:

@@ -1,6 +1,10 @@
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attenio.masks import Dense
 from attenio.planning import best_plan_for
 from attenio.planning.plan import Dataflow
 from attenio.workload import Workload
@@ -78,3 +82,32 @@ def test_a_ring_of_rows_under_a_window_reads_and_writes_everything_once():
     plan = best_plan_for(workload, window * (3 * d + 2) + 4 * d + 3)
     assert plan.dataflow is Dataflow.KEPT_ROW_GRADIENTS
     assert plan.moved_words == workload.compulsory_words + n * (d + 1)  # what it reads besides: O and L
+
+
+def with_all_keys(problem, tiles):
+    t, s = min(tiles["waiting_keys"], problem.m), min(tiles["kept_rows"], problem.n)
+    n, m, d, dv, w, g = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
+    moved = g * n * (2 * d + 2 * dv + w) + 2 * m * (d + dv) + (g * (n - s) * (d + dv + 3 * w) if t else 0)
+    first = (m - t) * (d + dv) * (1 + w) + g * d * w
+    return moved, t * (d + dv) + s * g * (d + dv + 2 * w) + 2 * w + 1 + max(first, t * (d + dv) * w)
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_keys_that_wait_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
+    dense = replace(workload, mask=Dense())
+    tiles = sizes(data.draw, waiting_keys=(0, workload.keys + 1), kept_rows=workload.queries + 1)
+    problems = counted(dense, by_group=True)
+    obeys_its_closed_form(dense.towards("backward"), Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, with_all_keys)
+
+
+def test_heads_that_share_keys_which_nearly_fit_with_their_gradients_let_two_thirds_of_these_wait():
+    n, d, heads = 256, 32, 4
+    workload = Workload(n=n, d=d, heads=heads, kv_heads=1, direction="backward")
+    for share in (2.9, 3.3, 3.7):
+        plan = best_plan_for(workload, int(share * n * d))
+        assert plan.dataflow is Dataflow.KEPT_ROW_GRADIENTS
+        assert plan.tiles["waiting_keys"] == pytest.approx(2 / 3 * n, rel=0.02)
+        again = heads * (n - plan.tiles["kept_rows"]) * (2 * d + 3)
+        assert plan.moved_words == heads * n * (4 * d + 1) + 4 * n * d + again
+        assert 1.2 * plan.moved_words < best_plan_for(workload, int(share * n * d), dataflow="two-pass").moved_words

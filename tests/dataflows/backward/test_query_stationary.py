@@ -55,14 +55,14 @@ def test_between_nine_quarters_and_three_times_nd_a_second_pass_for_three_quarte
         plan = best_plan_for(workload, int(share * n * d))
         assert plan.dataflow is Dataflow.QUERY_STATIONARY
         assert plan.tiles["waiting_rows"] == pytest.approx(0.75 * n, rel=0.02)
-        others = best_plan_for(workload, int(share * n * d), dataflow="kept-row-gradients")
+        others = best_plan_for(workload, int(share * n * d), dataflow="two-pass")
         assert 1.1 * plan.moved_words < others.moved_words
         # inputs, outputs, gradients and keys a second time, less the keys that are kept
         assert plan.moved_words == n * (10 * d + 1) - plan.tiles["kept_keys"] * 2 * d
 
 
 def test_rows_wait_where_every_row_needs_every_key():
-    with pytest.raises(InvalidInput, match="waiting rows where every row needs every key, and the mask is causal"):
+    with pytest.raises(InvalidInput, match="gradients wait where every row needs every key, and the mask is causal"):
         cost(
             Workload(n=4, d=2, mask="causal", direction="backward"),
             "query-stationary",

@@ -24,6 +24,7 @@ from attenio.dataflows.backward.spilled_gradients import spilled_gradients
 from attenio.dataflows.backward.standing_sinks import StandingSinks
 from attenio.dataflows.backward.tiled_products import tiled_products
 from attenio.dataflows.backward.two_pass import two_pass
+from attenio.dataflows.backward.waiting_keys import waiting_keys
 from attenio.dataflows.backward.waiting_rows import waiting_rows
 from attenio.dataflows.guarantee import polynomial_of
 from attenio.dataflows.inputs import Inputs
@@ -112,7 +113,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
         case Dataflow.SPILLED_GRADIENTS:
             spilled_gradients(problem, plan.tiles, fast)
         case Dataflow.KEPT_ROW_GRADIENTS:
-            run = rolling_keys if "rolling_keys" in plan.tiles else kept_row_gradients
+            other = waiting_keys if "waiting_keys" in plan.tiles else kept_row_gradients
+            run = rolling_keys if "rolling_keys" in plan.tiles else other
             run(problem, plan.tiles, fast)
         case _:
             assert_never(plan.dataflow)

@@ -36,10 +36,8 @@ Seen = TypeVar("Seen", bound=Turnable)
 
 def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
-    if isinstance(phase, RowTile | KeptTile | RollingTile):
+    if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, WaitingRows):
-        return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
 
@@ -93,8 +91,9 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             held = max(min(a, n) * phase.per_row + min(slots, m) * phase.per_slot for n, m in shapes)
             return int(held + phase.beside)
         case WaitingRows():
-            waiting, slots = min(tiles[phase.tile], problems.rows), min(tiles[phase.slots], problems.keys)
-            return int(held_words(phase, problems.rows, waiting, slots))
+            seen = seen_by(problems, phase)
+            waiting, slots = min(tiles[phase.tile], seen.rows), min(tiles[phase.slots], seen.keys)
+            return int(held_words(phase, seen.rows, waiting, slots))
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in problems.shapes)

@@ -38,8 +38,10 @@ BACKWARD_CONTENDERS = (
 
 # They make one score at a time, which no granularity allows.
 ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS, Dataflow.KEPT_ROW_GRADIENTS)
-# Their last form is for windows, and forward for causal rows.
+# A form of theirs is for windows, and forward for causal rows.
 ROLLING = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS)
+# They have forms for some problems alone.
+_FOR_SOME = (*ROLLING, Dataflow.QUERY_STATIONARY)
 # The forms of a single score at a time.
 _WITH_SLOTS = KeptTile | RollingTile | WaitingRows
 
@@ -60,9 +62,10 @@ def allowed_forms(
 ) -> tuple[Form, ...]:
     """The forms, of those known, whose tiles of one size keep to the granularity."""
     forms = known_forms(dataflow, problems.sizes) if known is None else known[dataflow]
-    rolls = dataflow not in ROLLING or problems.roll(keys=dataflow is Dataflow.KEPT_ROW_GRADIENTS)
-    if not rolls or (dataflow is Dataflow.QUERY_STATIONARY and not problems.is_one_dense):
-        forms = forms[:-1]
+    if dataflow in _FOR_SOME:
+        rolls = dataflow in ROLLING and problems.roll(keys=dataflow is Dataflow.KEPT_ROW_GRADIENTS)
+        unfit = () if rolls else (RollingTile,), () if problems.is_one_dense else (WaitingRows,)
+        forms = tuple(form for form in forms if not isinstance(form.phases[0], unfit))
     if problems.granularity.is_free:
         return forms
     # slots keep what rows meet one score at a time

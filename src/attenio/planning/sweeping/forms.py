@@ -162,7 +162,7 @@ def _rolling(cases: Cases, phase: RollingTile) -> tuple[Ints, Ints, dict[str, In
 def _waiting(cases: Cases, phase: WaitingRows) -> tuple[Ints, Ints, dict[str, Ints]]:
     found = best_waiting_rows(phase, cases.rows, cases.keys, cases.fast_words)
     words, waiting, slots = (np.asarray(each) for each in found)
-    held = np.asarray(held_words(phase, cases.rows, waiting, slots))
+    held = np.asarray(held_words(phase, seen_by(cases, phase).rows, waiting, slots))
     return words, held, {phase.tile: waiting, phase.slots: slots}
 
 

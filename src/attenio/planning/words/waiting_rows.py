@@ -14,7 +14,7 @@ class WaitingRows(NamedTuple):
 
     Keys then pass a second time for these, but for those kept in s slots: loads*(m - s) if t is not 0. It holds
     t*per_row + s*per_slot + ``beside`` words, and the larger of (n - t)*(per_row + per_sum) + ``passing`` in the first
-    pass and t*per_sum in the second. Words of rows are of all heads of a group.
+    pass and t*per_sum in the second. Words of rows are of all heads of a group. ``across``, keys stay and rows pass.
     """
 
     tile: str
@@ -25,6 +25,7 @@ class WaitingRows(NamedTuple):
     passing: Counts
     beside: Counts
     loads: Counts
+    across: bool = False
 
 
 def held_words(phase: WaitingRows, rows: Counts, waiting: Counts, slots: Counts) -> Counts:
@@ -45,6 +46,10 @@ def best_waiting_rows(
 
     With more waiting rows the first pass holds less and the second more. Slots are most where both hold as much.
     """
+    if phase.across:
+        rows, keys = keys, rows
+    if type(fast_words) is int and rows * phase.per_row + phase.per_slot > fast_words:
+        return 0, 0, 0  # the usual case, quickly
 
     def slots(waiting: Counts) -> Counts:
         return smaller(floor_div(fast_words - held_words(phase, rows, waiting, 0), phase.per_slot), keys)

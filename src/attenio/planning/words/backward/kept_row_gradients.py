@@ -14,6 +14,11 @@ and t slots and with probabilities made again:
 
 moved   G F d + g (V(e) - K(e, t))(G(d + w) + dv) more
 peak    b'dv w less in the first pass, and e'(d + c'w) + t' g (d + c' + w) + w
+
+Dense problems have a form in which all keys stay, and dK and dV of t keys wait for a second pass over the rows:
+
+moved = g n (2d + 2dv + w) + 2m(d + dv), and g (n - s)(d + dv + 3w) more if t > 0
+peak  = t(d + dv) + s' g (d + dv + 2w) + 2w + 1 + max((m - t)(d + dv)(1 + w) + g dw, t(d + dv)w)
 """
 
 from attenio.masks.patterns.pattern import Counts
@@ -21,6 +26,7 @@ from attenio.masks.patterns.sums import ceil_div, where
 from attenio.planning.words.backward.common import all_gradients, stationary_words
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 from attenio.planning.words.kept_keys import column_groups
+from attenio.planning.words.waiting_rows import WaitingRows
 
 _ROLLING = ("rolling_keys", "kept_rows")
 _APART = ("key_tile", "kept_rows", "value_keys", "value_rows", "value_columns")
@@ -29,7 +35,10 @@ _NEVER = 2**62
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """The heads of a group together; with gradients of values apart, in as many groups as kept keys try; rolling."""
+    """The heads of a group together; with gradients of values apart, in as many groups as kept keys try; others.
+
+    Those are for windows, with keys that come and go one by one, and for dense problems.
+    """
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     state = 2 * (d + 1) * w
     phase = KeptTile(
@@ -46,7 +55,24 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     several = [count for count in column_groups(d, dv) if type(count) is not int or count > 1]
     apart = (_apart(sizes, whole, ceil_div(dv, count)) for count in several)
     rolling = RollingTile(*_ROLLING, *phase[2:])
-    return whole, *apart, Form(_ROLLING, (rolling,), fixed)
+    return whole, *apart, _waiting(sizes), Form(_ROLLING, (rolling,), fixed)
+
+
+def _waiting(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = WaitingRows(
+        "waiting_keys",
+        "kept_rows",
+        per_row=d + dv,
+        per_sum=(d + dv) * w,
+        per_slot=group * (d + dv + 2 * w),
+        passing=group * d * w,
+        beside=2 * w + 1,
+        loads=group * (d + dv + 3 * w),
+        across=True,
+    )
+    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
+    return Form(("waiting_keys", "kept_rows"), (phase,), fixed)
 
 
 def form_at(sizes: Sizes, columns: Counts) -> Form:

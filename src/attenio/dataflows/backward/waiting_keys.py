@@ -1,0 +1,167 @@
+"""Kept rows for the gradient with all keys of a dense problem: rows finish dQ in one pass, and dK and dV of some wait.
+
+load K and V of all keys;  dK, dV = 0 for all but the first waiting_keys keys
+for each position; i its rows in all heads of the group:
+    load q_i, dO_i, L_i into one of kept_rows slots;  O_i streams past, D_i = dO_i . O_i;  dq_i = 0
+    for each row, each key:  p = exp(scale q . k - L);  dS = p (dO . v - D);  dq += scale dS k
+                             dv += p dO;  dk += scale dS q  unless the key waits
+    store dq_i, and D_i if any key waits and the rows do not stay in their slot
+store dK and dV of the keys that did not wait, and forget these keys;  dK, dV = 0 for those that did
+for each position if any did, those in the slots first:
+    load q_i, dO_i, L_i, D_i into a slot (not if they are there)
+    for each row, each key that waited:  p;  dv += p dO;  dS;  dk += scale dS q
+store dK, dV
+
+One score and its gradient are in hand at a time.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from attenio.dataflows.backward.passing_rows import part
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import (
+    add_key_gradient,
+    add_query_gradient,
+    add_value_gradient,
+    exponentiate_with,
+    stream_delta,
+    turn_into_score_gradient,
+)
+from attenio.dataflows.key_slots import Visit, turns
+from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.memory import FastMemory, SlowArray, Tile
+from attenio.memory.indices import compact, size
+from attenio.planning.plan import Tiles
+
+
+class _Rows(NamedTuple):
+    """What fast memory has of some rows, or of all that are in slots."""
+
+    Q: Tile
+    dO: Tile
+    L: Tile
+    D: Tile
+
+
+# K and V of some keys, and dK and dV.
+_Keys = tuple[Tile, Tile]
+
+
+def waiting_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    if not problem.pattern.is_dense:
+        raise ValueError("keys wait where every row needs every key")
+    m, every = problem.pattern.keys, list(range(problem.pattern.rows))
+    waiting, slots = min(tiles["waiting_keys"], m), min(tiles["kept_rows"], len(every))
+    visits = turns([every, every] if waiting else [every], slots=slots)
+    delta = problem.spilled("D", problem.group * len(every), 1)
+    with (
+        fast.scratch("S", 1, 1),
+        fast.scratch("dP", 1, 1),
+        fast.buffer("O", 1, 1) as O_element,
+        _in_slots(problem, fast, slots) as rows,
+        _keys(problem, fast, slice(0, waiting)) as waited,
+    ):
+        with (
+            fast.scratch("dQ", problem.group, problem.depth) as dQ_buffer,
+            _keys(problem, fast, slice(waiting, m)) as others,
+            _sums(problem, fast, others) as sums,
+        ):
+            for visit in next(visits):
+                held = _visited(problem, fast, rows, visit, None)
+                held.D.values[:] = 0
+                stream_delta(fast, problem, held.D, held.dO, O_element, held.L)
+                dQ = dQ_buffer.zeros(held.Q.rows, problem.K.columns)
+                _meet(problem, fast, held, waited, (None, dQ))
+                _meet(problem, fast, held, others, (sums, dQ))
+                fast.store(dQ, problem.dQ)
+                if waiting and not visit.stays:
+                    fast.store(held.D, delta)
+            _store(problem, fast, sums)
+        problem.advance(m - waiting)
+        if not waiting:
+            return
+        with _sums(problem, fast, waited) as sums:
+            for visit in next(visits):
+                _meet(problem, fast, _visited(problem, fast, rows, visit, delta), waited, (sums, None))
+            _store(problem, fast, sums)
+        problem.advance(waiting)
+
+
+def _meet(
+    problem: BackwardProblem, fast: FastMemory, rows: _Rows, keys: _Keys, sums: tuple[_Keys | None, Tile | None]
+) -> None:
+    """Rows meet keys, for the gradients of keys, of queries, or both."""
+    (K, V), (of_keys, dQ), arithmetic = keys, sums, problem.arithmetic
+    if not len(K.values):
+        return
+    S = Tile("S", np.zeros((len(rows.Q.values), len(K.values)), dtype=np.float32), rows.Q.rows, K.rows)
+    make_scores(fast, arithmetic, S, rows.Q, K)
+    P = exponentiate_with(fast, arithmetic, S, rows.L, None)
+    if of_keys is not None:
+        add_value_gradient(fast, arithmetic, of_keys[1], P, rows.dO)
+    dS = turn_into_score_gradient(fast, arithmetic, P, (rows.D, rows.L), (rows.dO, V))
+    if of_keys is not None:
+        add_key_gradient(fast, arithmetic, of_keys[0], dS, rows.Q)
+    if dQ is not None:
+        add_query_gradient(fast, arithmetic, dQ, dS, K)
+
+
+@contextmanager
+def _in_slots(problem: BackwardProblem, fast: FastMemory, slots: int) -> Iterator[_Rows]:
+    """Slots for the rows of as many positions."""
+    count = problem.group * slots
+    every = slice(0, count)
+    with (
+        fast.buffer("Q", count, problem.depth) as Q,
+        fast.buffer("dO", count, problem.width) as dO,
+        fast.scratch("L", count, 1) as L,
+        fast.scratch("D", count, 1) as D,
+    ):
+        yield _Rows(
+            Q.over(every, problem.Q.columns), dO.over(every, problem.V.columns), L.over(every, ONE), D.over(every, ONE)
+        )
+
+
+def _visited(problem: BackwardProblem, fast: FastMemory, slots: _Rows, visit: Visit, delta: SlowArray | None) -> _Rows:
+    """The rows of a position, loaded if they arrive, with D where it was made before."""
+    group = problem.group
+    named = compact(np.arange(group, dtype=np.int64) * problem.pattern.rows + visit.key)
+    places = np.arange(visit.slot * group, (visit.slot + 1) * group, dtype=np.intp)
+    if visit.arrives:
+        for source, tile in zip((problem.Q, problem.dO, problem.L, delta), slots, strict=True):
+            if source is not None:
+                fast.load(source, tile, named, at=places)
+    return _Rows(*(part(tile, slice(visit.slot * group, (visit.slot + 1) * group), named) for tile in slots))
+
+
+@contextmanager
+def _keys(problem: BackwardProblem, fast: FastMemory, keys: slice) -> Iterator[_Keys]:
+    """Some keys and their values."""
+    with (
+        fast.buffer("K", size(keys), problem.depth) as K_buffer,
+        fast.buffer("V", size(keys), problem.width) as V_buffer,
+        K_buffer.holding(problem.K, keys) as K,
+        V_buffer.holding(problem.V, keys) as V,
+    ):
+        yield K, V
+
+
+@contextmanager
+def _sums(problem: BackwardProblem, fast: FastMemory, keys: _Keys) -> Iterator[_Keys]:
+    """Their gradients, which are zero."""
+    named = keys[0].rows
+    with (
+        fast.scratch("dK", size(named), problem.depth) as dK_buffer,
+        fast.scratch("dV", size(named), problem.width) as dV_buffer,
+    ):
+        yield dK_buffer.zeros(named, problem.K.columns), dV_buffer.zeros(named, problem.V.columns)
+
+
+def _store(problem: BackwardProblem, fast: FastMemory, sums: _Keys) -> None:
+    fast.store(sums[0], problem.dK)
+    fast.store(sums[1], problem.dV)
