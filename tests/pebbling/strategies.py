@@ -14,6 +14,15 @@ from attenio.pebbling.schedule import Move, MoveKind, Schedule
 
 QUICK = settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
+# Every variant, and whether values slide.
+RULES = [
+    (Variant.STANDARD, False),
+    (Variant.STANDARD, True),
+    (Variant.ONE_SHOT, False),
+    (Variant.ONE_SHOT, True),
+    (Variant.PARTIAL, False),
+]
+
 _HEAVIEST = 3
 _PLENTY = 2**30
 

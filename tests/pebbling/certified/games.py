@@ -5,15 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attenio.pebbling import ComputationGraph, Game, Variant
+from attenio.pebbling import ComputationGraph, Game
 
-RULES = [
-    (Variant.STANDARD, False),
-    (Variant.STANDARD, True),
-    (Variant.ONE_SHOT, False),
-    (Variant.ONE_SHOT, True),
-    (Variant.PARTIAL, False),
-]
+from ..strategies import RULES
 
 
 def random_graph(seed: int, most: int = 6) -> ComputationGraph:

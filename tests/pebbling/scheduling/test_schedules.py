@@ -21,13 +21,7 @@ from attenio.pebbling.scheduling.recomputation import computed_again
 from attenio.planning import best_plan_for
 from attenio.workload import Workload
 
-RULES = [
-    (Variant.STANDARD, False),
-    (Variant.STANDARD, True),
-    (Variant.ONE_SHOT, False),
-    (Variant.ONE_SHOT, True),
-    (Variant.PARTIAL, False),
-]
+from ..strategies import RULES
 
 
 @st.composite

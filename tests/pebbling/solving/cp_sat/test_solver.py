@@ -18,13 +18,7 @@ from attenio.pebbling.solving.cp_sat.solver import cp_sat
 from attenio.pebbling.solving.first_schedule import first_schedule
 from attenio.pebbling.solving.search.solver import best_first
 
-RULES = [
-    (Variant.STANDARD, False),
-    (Variant.STANDARD, True),
-    (Variant.ONE_SHOT, False),
-    (Variant.ONE_SHOT, True),
-    (Variant.PARTIAL, False),
-]
+from ...strategies import RULES
 
 
 def least_cost(game):
