@@ -16,7 +16,7 @@ import numpy as np
 from attenio.cluster.bounds.causal_heads import CausalHeads, Values
 
 # Where late tokens begin, as a part of the sequence, and premiums that are tried.
-_FIRST, _PREMIUMS = 0.4, np.arange(1, 65) / 64
+_FIRST, _PREMIUMS = 0.4, np.arange(1, 65, dtype=np.int64) / 64
 # How finely late parts of own tokens and numbers of keys are told apart, and credits of a late own token, in its share.
 _PARTS, _KEYS, _CREDITS = 32, 96, np.linspace(-0.5, 0.5, 21)
 
@@ -78,7 +78,7 @@ def late_row_words(head: CausalHeads, imbalance: float = 1.0) -> float:
     n, t, first = float(head.tokens), float(head.share), float(int(_FIRST * head.tokens))
     # no pair word and no early row of another device may be worth more than it costs
     premium = _PREMIUMS[head.key_words * (1 + _PREMIUMS) <= head.group * t][:, None]
-    low = np.arange(_PARTS) / _PARTS
+    low = np.arange(_PARTS, dtype=np.int64) / _PARTS
     prices = LateRows(head=head, first=first, premium=premium, part=low, width=1 / _PARTS)
     if first < 1 or first > prices.row_pairs or head.devices < 2 or not len(premium):
         return 0.0
