@@ -49,15 +49,14 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-Tiles of the forward kernel are those that `studies/hopper-tiles` had in the same hour. From run to run the ratio of
-a case moves by up to 4 percent with clocks and power: at 638c98b the 36 forward cases had 1.002 in the mean, at 5f5ef36
-0.997.
+Rows of three runs: all forward ones and 23 of the backward ones at c66efbe; backward 64 columns at 1K and 4K at
+92dd664, which computes all of these but 4K full by another kernel; backward 256 and 192/128 causal at 4dabcb1, whose
+kernels are the same. Of the odd forms the first twenty are of 92dd664, whose run was cut short, the others of 5f5ef36.
+From run to run the ratio of a case moves by up to 4 percent with clocks and power.
 
-**Prediction for the forward kernel in CUDA C++**, which has been added since (before these cases were measured again).
-By the times of `studies/hopper-tiles` at d5ae983 it takes the place of Gluon's in 24 of the 36 forward cases, and
-the geometric mean of all 36 gets 1.055 times as fast: 1.15 to 1.22 at 96 columns from 4K on, 1.02 to 1.15 at 192,
-1.04 to 1.08 at 192/128, 1.03 at 128 causal from 4K on, up to 1.05 at 64, next to nothing at 256. So the mean becomes
-1.06; the least is 64 causal 1K, where nothing changes (0.94).
+**Predicted for the forward kernel in CUDA C++** from `studies/hopper-tiles`: 1.06 in the mean (1.005 before), the least
+0.94 at 64 causal 1K, where nothing changes. Measured: 1.046 and 0.928; all other forward cases are at 0.98 or more. Of
+the nine that had been under 0.97 one is left. At 96 and 192 columns from 4K on, 0.87 to 1.00 became 1.01 to 1.10.
 
 | case | ours | FlashAttention-4 | cuDNN | ratio | our error | FlashAttention-4's |
 |---|---:|---:|---:|---:|---:|---:|
