@@ -147,6 +147,27 @@ def test_it_adds_a_word_to_the_row_for_equal_widths(n: int, d: int, squares: flo
     assert words >= whole_epochs(Workload(n=n, d=d), fast_words).words
 
 
+@laws
+@given(st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 64), st.integers(1, 64), st.floats(1, 1.5))
+def test_where_rows_fit_with_one_word_beside_query_and_output_inputs_and_outputs_are_enough(
+    n: int, m: int, d: int, dv: int, larger: float
+) -> None:
+    fast_words = int(larger * n * (d + dv + 1)) + d + 2  # a key's entries and a score beside the rows
+    for keys in (m, n * (d + dv + 1) // (d + dv)):  # of the latter the bound is sharp
+        workload = Workload(queries=n, keys=keys, d=d, value_dim=dv)
+        assert row_sums(workload, fast_words).words <= workload.compulsory_words
+
+
+@pytest.mark.parametrize("direction", ["forward", "training"])
+def test_whatever_rests_on_the_sums_of_rows_says_so_with_what_it_covers(direction: str) -> None:
+    bounds = bounds_for(Workload(n=4096, d=16, direction=direction), 8192)
+    resting = [each for each in bounds if each.theorem == "row-sums" or "row-sums" in each.regime]
+    assert len(resting) == (2 if direction == "training" else 1)
+    for each in resting:
+        assert "each row's sum from its own probabilities" in each.covers
+        assert any("divided by is a sum of its row's probabilities" in assumed for assumed in each.assumptions)
+
+
 def test_rows_of_one_key_have_no_sum_and_several_units_have_no_such_bound() -> None:
     assert (
         row_sums(Workload(queries=4096, keys=1, d=8), 1024).words

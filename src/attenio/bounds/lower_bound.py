@@ -10,6 +10,7 @@ from attenio.display import Shown
 ANY_ALGORITHM = "any algorithm that computes attention exactly"
 EXPLICIT_SCORES = "any algorithm that makes every score, with fast matrix products (Strassen's) or without"
 OWN_SUMS = "any algorithm that adds up each score and each result from its own products (not Strassen's)"
+OWN_ROW_SUMS = f"{OWN_SUMS} and each row's sum from its own probabilities"
 MAKES_SCORES = f"{OWN_SUMS} and finds no probabilities saved"
 GROWTH = "growth only: its slope means something, its value does not"
 

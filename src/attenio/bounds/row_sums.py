@@ -1,7 +1,7 @@
 """Row sums: a row that takes up values holds the sum of its probabilities too, a word beside query and output."""
 
 from attenio.bounds.floats import Floats, larger, root, smaller, where
-from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
+from attenio.bounds.lower_bound import OWN_ROW_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import products_from_held_scores
 from attenio.bounds.whole_epochs import best_whole_epochs
 from attenio.workload import Workload
@@ -54,13 +54,13 @@ def row_sums(workload: Workload, fast_words: int) -> LowerBound:
         theorem="row-sums",
         words=int(row_sum_words(float(workload.scores), rows, d, value_dim, float(fast_words))),
         strength=Strength.ORDINARY,
-        covers=OWN_SUMS,
+        covers=OWN_ROW_SUMS,
         regime="M + k T - rows, for the best whole number k of epochs; about 2d(2d+1) Z/M + M - rows for equal widths",
         citation="derived here, docs/theory/row_sums.md",
         assumptions=(
             "each score is a sum of d products of its own",
             "each output is a sum of products p·v, rescaled by row factors at will",
-            "what an output is divided by is a sum of its row's probabilities, in any order, rescaled at will",
+            "what an output is divided by is a sum of its row's probabilities, in any order, rescaled at will, in row words",
             "recomputation allowed",
             "one fast memory, empty at the beginning",
         ),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
+from attenio.bounds.lower_bound import OWN_ROW_SUMS, OWN_SUMS, LowerBound, Strength, between_units
 
 # A whole number, or an array of them.
 Words = Any
@@ -33,7 +33,7 @@ def step_in_order(forward: LowerBound, backward: LowerBound, fast_words: int, *,
         theorem="step-in-order",
         words=words_in_order(forward.words, backward.words, fast_words, units),
         strength=Strength.ORDINARY,
-        covers=OWN_SUMS,
+        covers=forward.covers if forward.covers == OWN_ROW_SUMS else OWN_SUMS,
         regime=f"{forward.theorem} forward + {backward.theorem} backward - M",
         citation="derived here, docs/theory/backward_training.md",
         assumptions=(
