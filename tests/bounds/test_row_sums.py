@@ -1,6 +1,7 @@
 """Row sums: the lemmas of the proof on random runs and random epochs, and no plan below the bound."""
 
-from math import ceil, floor
+from fractions import Fraction
+from math import ceil, floor, isqrt
 
 import numpy as np
 import pytest
@@ -121,6 +122,23 @@ def test_the_epochs_it_names_are_too_few(n: int, d: int, dv: int, share: float) 
         length, rest = divmod(int(words) + n - fast_words, epochs)
         found |= rest == 0 and length >= 1 and epochs * work_per_epoch(float(fast_words + length), d, dv) < work
     assert found
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "d", "dv", "fast_words"),
+    [(19944073, 833627734, 64, 238, 98845), (568724419, 115604304, 395, 395, 1102399), (2896, 2896, 16, 16, 2048)],
+)
+def test_rounding_adds_no_word_where_words_are_not_exact_in_floating_point(
+    n: int, m: int, d: int, dv: int, fast_words: int
+) -> None:
+    narrow = min(d, dv)
+    both = d + narrow
+    work = Fraction(n * m * dv * both**2, narrow) + (n * m - n) * both
+    exact = 0
+    for epochs in range(floor(work / fast_words**2) - 1, floor(work / fast_words**2) + 4):
+        length = isqrt(ceil(4 * work / epochs) - 1) - fast_words
+        exact = max(exact, fast_words + epochs * length - n)
+    assert 0.999 * exact < row_sum_words(n * m * 1.0, n * 1.0, d * 1.0, dv * 1.0, fast_words * 1.0) <= exact
 
 
 @laws

@@ -178,7 +178,7 @@ def test_a_dataflow_of_another_direction_is_answered_with_the_option(attenio, as
 @pytest.mark.parametrize("command", ["plan", "bounds"])
 def test_a_bound_is_printed_with_the_algorithms_that_it_covers(attenio: Any, command: str) -> None:
     said = " ".join(attenio(command, "--n", "8K", "--fast-bytes", "64KB").out.split())
-    assert "adds up each score and each result from its own products (not Strassen's) and each row's sum from its" in said
+    assert "adds up each score and each result from its own products (not Strassen's) and each row's sum" in said
     assert "with fast matrix products (Strassen's) or without" in said or "computes attention exactly" in said
     assert "Every algorithm" not in said
     decode = " ".join(attenio(command, "--n", "8K", "--decode", "--fast-bytes", "64KB").out.split())

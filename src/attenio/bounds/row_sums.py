@@ -60,7 +60,7 @@ def row_sums(workload: Workload, fast_words: int) -> LowerBound:
         assumptions=(
             "each score is a sum of d products of its own",
             "each output is a sum of products p·v, rescaled by row factors at will",
-            "what an output is divided by is a sum of its row's probabilities, in any order, rescaled at will, in row words",
+            "what an output is divided by is a sum of its row's probabilities, in words of the row, in any order",
             "recomputation allowed",
             "one fast memory, empty at the beginning",
         ),

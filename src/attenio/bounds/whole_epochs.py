@@ -7,8 +7,9 @@ from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import output_products_per_epoch
 from attenio.workload import Workload
 
-# Budgets are roots in floating point: this much less is on the safe side.
+# Budgets are roots in floating point: this much less is on the safe side. So are words that it does not have exactly.
 _SAFETY = 1.0 - 1e-12
+_EXACT = 2.0**53
 # Epochs of 2M words are the best where the work of one grows with their square, of 3M words where with the power 3/2.
 SHARES = (2.0, 2.5, 3.0)
 
@@ -27,7 +28,8 @@ def budget_for(products: Floats, d: Floats, value_dim: Floats) -> Floats:
 def words_of(epochs: Floats, work: Floats, budget: Budget, fast_words: Floats) -> Floats:
     """M + k T for k epochs and the largest whole T with which k of them do not do all the work; 0 without one."""
     length = rounded_up(budget(work / epochs) * _SAFETY) - 1.0 - fast_words
-    return where(length >= 1.0, fast_words + epochs * length, 0.0)
+    words = fast_words + epochs * length
+    return where(length >= 1.0, where(words < _EXACT, words, words * _SAFETY), 0.0)
 
 
 def best_whole_epochs(counts: Iterable[Floats], work: Floats, budget: Budget, fast_words: Floats) -> Floats:
