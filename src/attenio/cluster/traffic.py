@@ -41,8 +41,9 @@ class Traffic:
 
 
 def applies(workload: Workload) -> bool:
-    """Whether there are layouts for a workload: causal, as many queries as keys, values apart from keys."""
-    return isinstance(workload.mask, Causal) and workload.queries == workload.keys and not workload.values_in_keys
+    """Whether there are layouts for a workload: causal, as many queries as keys, values apart from keys, and plain."""
+    square = isinstance(workload.mask, Causal) and workload.queries == workload.keys and not workload.values_in_keys
+    return square and not (workload.has_scales or workload.sinks or workload.softcap is not None)
 
 
 def passes(workload: Workload) -> tuple[Workload, ...]:

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from attenio.bounds import Strength
 from attenio.cluster import Grid, grids, sent_words
 from attenio.cluster.bounds import balanced_exchange, exchanged_words, trade_off
+from attenio.cluster.bounds.device_memory import device_memory
 from attenio.cluster.bounds.one_device import dense_price, row_and_key_words
+from attenio.cluster.patches.layout import Patchwork
+from attenio.cluster.patches.plan import best_patches, plan_patches
+from attenio.cluster.strips.layout import Strips
+from attenio.cluster.strips.plan import best_strips, plan_strips
 from attenio.errors import InvalidInput
 from attenio.workload import Workload
 from cluster.bounds.placements import exchanged, home
@@ -214,3 +219,19 @@ def test_a_bound_names_its_page_and_what_it_assumes_and_nonsense_is_refused() ->
     assert "no device does more than 1.5 times its share of the products of a kind" in bound.assumptions
     with pytest.raises(InvalidInput, match=r"imbalance is 0.5; give the largest share over the mean one, 1 or more"):
         exchanged_words(Workload(n=64, d=4), 4, imbalance=0.5)
+
+
+def test_keys_of_which_several_share_a_word_have_no_bound_as_all_keys_to_all_devices_are_fewer_words() -> None:
+    shape = {"n": 4096, "d": 64, "heads": 8, "kv_heads": 1, "mask": "causal"}
+    packed, whole = Workload(**shape, kv_bits=4), Workload(**shape)
+    assert 7 * packed.keys * packed.key_words < balanced_exchange(whole, 8).words
+    table = Patchwork(owners=(0, 1), makers=((0, 1, 1),))
+    assert best_strips(packed, 8) is best_patches(packed, 8) is None
+    for refused in (
+        lambda: balanced_exchange(packed, 8),
+        lambda: device_memory(packed, 8, 2**14),
+        lambda: plan_strips(packed, Strips(counts=(4,), top=4)),
+        lambda: plan_patches(packed, table),
+    ):
+        with pytest.raises(InvalidInput, match="many devices know no kv_bits"):
+            refused()

@@ -24,7 +24,7 @@ from attenio.cluster.grid import checked_devices
 from attenio.cluster.partition import even_sizes
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, SlidingWindow
-from attenio.workload import Direction, Workload, checked_workload
+from attenio.workload import Direction, Workload, checked_workload, refuse_forms
 
 PAGE = "docs/theory/devices_balanced.md"
 
@@ -65,6 +65,7 @@ def balanced_exchange(workload: Workload, devices: int, *, imbalance: Fraction |
 def exchanged_words(workload: Workload, devices: int, *, imbalance: Fraction | float = 1) -> float:
     """The same as a number, before it is rounded up to whole words."""
     checked_workload(workload)
+    refuse_forms(workload, "bounds for many devices know no")
     checked_devices(devices)
     if not 1 <= imbalance < float("inf"):
         raise InvalidInput(f"imbalance is {imbalance}; give the largest share over the mean one, 1 or more")

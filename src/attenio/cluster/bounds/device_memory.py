@@ -5,7 +5,7 @@ from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import output_epoch_words
 from attenio.cluster.grid import checked_devices
 from attenio.quantities import checked_count
-from attenio.workload import Direction, Workload, checked_workload
+from attenio.workload import Direction, Workload, checked_workload, refuse_forms
 
 PAGE = "docs/theory/devices_memory.md"
 
@@ -24,6 +24,7 @@ def device_memory(workload: Workload, devices: int, memory_words: int) -> LowerB
     True
     """
     checked_workload(workload)
+    refuse_forms(workload, "bounds for many devices know no")
     checked_devices(devices)
     checked_count("device memory (words)", memory_words, most=2**60)
     scores, d, value_dim = float(workload.scores), float(workload.d), float(workload.value_dim)

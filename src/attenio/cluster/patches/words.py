@@ -17,7 +17,7 @@ from attenio.cluster.patches.sources import Needs, sources
 from attenio.cluster.traffic import STAGES, applies, words_of_stages
 from attenio.cluster.words import Stage, StageWords, stage_widths
 from attenio.errors import InvalidInput
-from attenio.workload import Workload
+from attenio.workload import Workload, refuse_forms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,6 +33,7 @@ class Traffic(tokens_of_ranks.Traffic):
 
 def check_workload(workload: Workload, patchwork: Patchwork) -> None:
     """Refuse what a patchwork is not for."""
+    refuse_forms(workload, "plans for many devices know no")
     if not applies(workload):
         raise InvalidInput(f"patches are for a causal mask with as many queries as keys, and this is {workload}")
     if workload.kv_heads % patchwork.heads:

@@ -14,7 +14,7 @@ from attenio.cluster.strips.relays import Copies, Relay, relays
 from attenio.cluster.traffic import STAGES, applies, stage_words, words_of_stages
 from attenio.cluster.words import Stage, StageWords, stage_widths
 from attenio.errors import InvalidInput
-from attenio.workload import Workload
+from attenio.workload import Workload, refuse_forms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,6 +26,7 @@ class Traffic(tokens_of_ranks.Traffic):
 
 def check_workload(workload: Workload, strips: Strips) -> None:
     """Refuse what strips are not for."""
+    refuse_forms(workload, "plans for many devices know no")
     if not applies(workload):
         raise InvalidInput(f"strips are for a causal mask with as many queries as keys, and this is {workload}")
     if workload.kv_heads % strips.heads:
