@@ -6,9 +6,9 @@ from hypothesis import given, settings
 
 from attenio.catalogue import machine_named
 from attenio.cluster import Grid, sent_words
-from attenio.cluster.balance import imbalance
+from attenio.cluster.balance import imbalance, share_of_tokens
 from attenio.cluster.memory import memory_words
-from attenio.cluster.partition import sharding_for
+from attenio.cluster.partition import Sharding, sharding_for
 from attenio.cluster.plan import Cluster, plan_grid
 from attenio.cluster.schemes import Scheme, best_cluster_plan, every_grid, scheme_plans
 from attenio.cluster.topology import dgx_h100, topology_named
@@ -26,6 +26,22 @@ def test_the_balance_of_a_grid_is_that_of_its_pairs_one_by_one(problem: tuple[Wo
     workload, grid = problem
     found = imbalance(workload, grid, sharding_for(workload.mask))
     assert found == counted_imbalance(workload, grid)
+
+
+@pytest.mark.parametrize("sharding", [Sharding.CONTIGUOUS, Sharding.STRIPED])
+@pytest.mark.parametrize("shape", [(2, 4, 3), (1, 3, 5), (1, 4, 2), (2, 2, 2)])
+def test_no_place_of_a_grid_has_more_pairs_than_its_balance_says(
+    shape: tuple[int, int, int], sharding: Sharding
+) -> None:
+    grid = Grid(heads=shape[0], queries=shape[1], keys=shape[2])
+    for n in (grid.devices, 2 * grid.devices + 3, 16 * grid.devices - 1):
+        share = share_of_tokens(n, grid.devices, sharding) // grid.heads
+        rows, columns = (
+            np.eye(count)[each] for count, each in zip(shape[1:], (share // grid.keys, share % grid.keys), strict=True)
+        )
+        pairs = rows.T @ np.tri(n) @ columns
+        found = imbalance(Workload(n=n, d=2, heads=shape[0], mask="causal"), grid, sharding)
+        assert pairs.max() * pairs.size <= float(found) * pairs.sum() * (1 + 1e-12)
 
 
 @laws

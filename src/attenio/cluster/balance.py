@@ -21,7 +21,8 @@ _CHUNK_PAIRS = 2**22
 def imbalance(workload: Workload, grid: Grid, sharding: Sharding) -> Fraction:
     """The largest share of the pairs over the mean one; 1 is exact balance.
 
-    Of causal work in several columns of more than 1,024 devices it is taken as if shares were all at their largest.
+    Of causal work in several columns of more than 1,024 devices it is taken as if shares were all at their largest, and
+    of several columns of contiguous or striped tokens it is no less than it is.
 
     >>> imbalance(Workload(n=64, d=4, mask="causal"), Grid(queries=4, keys=2), Sharding.ZIGZAG)
     Fraction(1, 1)
@@ -40,8 +41,12 @@ def imbalance(workload: Workload, grid: Grid, sharding: Sharding) -> Fraction:
         most = int(_pairs_of_chunks(workload, grid).max())
     else:
         most = min(int(rows.max()) * int(keys.max()), pairs)
-        if isinstance(workload.mask, Causal) and sharding is not Sharding.CONTIGUOUS:
+        if isinstance(workload.mask, Causal) and sharding is Sharding.ZIGZAG:
             most = -(-most // 2) + int(rows.max())
+        if isinstance(workload.mask, Causal) and sharding is Sharding.STRIPED and workload.queries == workload.keys:
+            # in turn j of dealing out tokens a device's rows see its keys of the turns up to j, at most
+            turns, area = -(-workload.keys // grid.devices), grid.devices**2 // places
+            most = min(most, area * turns * (turns + 1) // 2)
     return max(Fraction(most * places, pairs), Fraction(1))
 
 
