@@ -9,7 +9,7 @@
 //       dQ warpgroup: dQ_i = dS K; add it to the accumulators in memory, out of registers
 //
 // Shared memory is what these products wait for: an instruction of 64 x 64 x 16 with both operands there reads as much as
-// it has in the time of the product. So V is held in registers (measured: 11 to 16 percent faster; K instead of it 5 to 8,
+// it has in the time of the product. So V is held in registers (measured: 12 to 19 percent faster; K instead of it 5 to 10,
 // and there is no room for both), and dQ does not pass through shared memory.
 //
 // The constant MASKED and the products are written in front of this text by `source.py`.
