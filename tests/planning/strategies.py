@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
 from attenio.planning.costs import problems_of, tile_names
 from attenio.planning.plan import Dataflow, Tiles
-from attenio.planning.words.kept_keys import column_groups
+from attenio.planning.words.kept_keys import column_groups, groups_of_stacked
 from attenio.workload import Workload
 
 
@@ -83,6 +83,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "resident_keys": range(problems.most_keys + 1),
         "kept_keys": keys,
         "kept_rows": rows,
+        "stacked_rows": range(1, problems.group * problems.most_rows + 1),
         "waiting_rows": range(problems.most_rows + 1),
         "waiting_keys": range(problems.most_keys + 1),
         "keys_per_split": range(1, -(-problems.most_keys // 2) + 1),
@@ -107,7 +108,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:
             choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}
-        if names[0] in ("waiting_rows", "waiting_keys") and not problems.is_one_dense:
+        if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows") and not problems.is_one_dense:
             continue
         if names[0] in ("rolling_rows", "rolling_keys"):
             if not problems.roll(keys=names[0] == "rolling_keys"):
@@ -120,6 +121,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
             choices[names[0]] = tuple(dict.fromkeys(-(-needed // reads) for reads in range(1, needed + 1)))
         elif dataflow is Dataflow.KEPT_KEYS:
             groups = (1,) if problems.values_in_keys else column_groups(problems.d, problems.value_dim)
+            if names[0] == "stacked_rows":
+                groups = (1, *(() if problems.values_in_keys else groups_of_stacked(problems.d, problems.value_dim)))
             choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)
         elif "value_rows" in names:
             groups = [count for count in column_groups(problems.d, problems.value_dim) if count > 1]

@@ -68,7 +68,7 @@ def test_what_does_not_fit_is_one_short_row_where_no_tiles_fit() -> None:
         (row,) = re.findall(rf"^{dataflow.value} .*does not fit: needs at least [\d,]+ words *$", text, re.MULTILINE)
         assert text.count(f"\n{dataflow.value} ") == 1
         assert row.split()[3] == ("any" if has_published_rule(dataflow) else "best")
-    assert len(absent) == 6
+    assert len(absent) == 5
     assert "use smaller tiles" not in text
 
 

@@ -34,13 +34,14 @@ from attenio.dataflows.score_stationary import score_stationary
 from attenio.dataflows.split_keys import split_keys
 from attenio.dataflows.square_tiling import square_tiling
 from attenio.dataflows.stacked_groups import stacked_groups
+from attenio.dataflows.stacked_rows import stacked_rows
 from attenio.dataflows.standard import standard
 from attenio.dataflows.standing import Standing
 from attenio.dataflows.value_columns import value_columns
 from attenio.dataflows.window_and_features import window_and_features
 from attenio.memory import FastMemory, Trace
 from attenio.planning.nested import NestedPlan
-from attenio.planning.plan import ApproximateDataflow, Dataflow, Plan, is_approximate, is_exact_forward
+from attenio.planning.plan import ApproximateDataflow, Dataflow, Plan, Tiles, is_approximate, is_exact_forward
 
 
 def run_forward(
@@ -56,7 +57,7 @@ def run_forward(
     shared = replace(prepared(plan, inputs, advance, extra), sinks=sinks)
     fast = FastMemory(plan.fast_words, intermediate_words=plan.workload.accumulator_words, trace=trace)
     with np.errstate(over="ignore", under="ignore"), Standing(shared, (fast,)) as standing:
-        for problem in _problems(plan.dataflow, shared):
+        for problem in _problems(plan, shared):
             known = standing.beside(problem)
             trace.problem = problem.label
             _attend(plan, known, fast)
@@ -85,10 +86,11 @@ def prepared(plan: Plan | NestedPlan, inputs: Inputs, advance: Advance, extra: E
     )
 
 
-def _problems(dataflow: Dataflow, shared: Sharing) -> Iterator[Problem]:
+def _problems(plan: Plan, shared: Sharing) -> Iterator[Problem]:
+    dataflow = plan.dataflow
     if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
         return stacked_problems(shared)
-    by_group = dataflow is Dataflow.FLASH_ATTENTION_1 or dataflow.is_approximate
+    by_group = dataflow is Dataflow.FLASH_ATTENTION_1 or "stacked_rows" in plan.tiles or dataflow.is_approximate
     return separate_problems(shared, by_group=by_group)
 
 
@@ -121,12 +123,17 @@ def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:  # noqa: C9
         case Dataflow.STACKED_GROUPS:
             stacked_groups(problem, plan.tiles, fast)
         case Dataflow.KEPT_KEYS:
-            run = rolling_rows if "rolling_rows" in plan.tiles else kept_keys
-            run(problem, plan.tiles, fast)
+            _kept_keys(problem, plan.tiles, fast)
         case Dataflow.KEPT_ROWS:
             kept_rows(problem, plan.tiles, fast)
         case _:
             assert_never(plan.dataflow)
+
+
+def _kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
+    """The nest of kept keys that has these tiles."""
+    run = rolling_rows if "rolling_rows" in tiles else stacked_rows if "stacked_rows" in tiles else kept_keys
+    run(problem, tiles, fast)
 
 
 def _approximate(plan: Plan, dataflow: ApproximateDataflow, problem: Problem, fast: FastMemory) -> None:

@@ -62,9 +62,13 @@ def kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
 
 @contextmanager
 def rows_and_slots(
-    problem: Problem, fast: FastMemory, rows: int, slots: int, width: int
+    problem: Problem, fast: FastMemory, rows: int, slots: int, width: int, values: int | None = None
 ) -> Iterator[tuple[Buffer, Buffer, tuple[Buffer, Buffer], tuple[Buffer, Buffer | None]]]:
-    """Buffers of rows of Q and O, of their largest scores and sums, and of slots for K and V (none, if part of K)."""
+    """Buffers of rows of Q and O, of their largest scores and sums, and of slots for K and V (none, if part of K).
+
+    There are as many ``values`` as slots, unless told.
+    """
+    beside = slots if values is None else values
     with (
         fast.buffer("Q", rows, problem.depth) as Q_buffer,
         fast.scratch("O", rows, width) as O_buffer,
@@ -73,7 +77,7 @@ def rows_and_slots(
         fast.scratch("S", 1, 1),
         fast.scratch("next max", 1, 1),
         problem.key_buffer(fast, "K", slots, problem.depth) as K_buffer,
-        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", slots, width) as V_buffer,
+        nullcontext() if problem.values_in_keys else problem.key_buffer(fast, "V", beside, width) as V_buffer,
     ):
         yield Q_buffer, O_buffer, (max_buffer, sum_buffer), (K_buffer, V_buffer)
 

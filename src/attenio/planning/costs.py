@@ -148,6 +148,11 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
             f"{dataflow.value} has gradients wait where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
+    if "stacked_rows" in tiles and not problems_of(workload, dataflow).is_one_dense:
+        raise InvalidInput(
+            f"{dataflow.value} stacks rows where every row needs every key, and the mask is {workload.mask};"
+            f" give it {', '.join(forms[0])}"
+        )
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
         raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")
     columns, shared = tiles.get("value_columns", 0), workload.entries_per_word

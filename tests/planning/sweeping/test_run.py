@@ -113,7 +113,7 @@ def test_a_training_step_has_columns_for_both_passes_and_for_what_is_saved() -> 
     grid = SweepGrid(n=[64], d=[16], heads=[6], kv_heads=[2], batch=[3], fast_bytes=[24, 4000], direction="training")
     columns = sweep(grid).columns
     assert columns["saved"].tolist() == ["probabilities", "statistics"]
-    assert columns["forward_dataflow"].tolist() == ["standard", "stacked-groups"]
+    assert columns["forward_dataflow"].tolist() == ["standard", "kept-keys"]
     assert columns["backward_dataflow"][0] == "tiled-products"
     assert columns["backward_gradient_rows"][0] >= 1
     assert columns["backward_gradient_rows"][1] == ABSENT

@@ -120,6 +120,14 @@ def rolling_grouping(band: Band, tiles: Tiles) -> Grouping:
     return Grouping(softmax=Softmax.ONLINE, runs=runs)
 
 
+def stacked_grouping(rows: int, keys: int, tiles: Tiles) -> Grouping:
+    """A row meets every key in the order of its tile, whose rows may be of several heads."""
+    a = min(tiles["stacked_rows"], rows)
+    order = turns([range(keys)] * (-(-rows // a) + 1), slots=min(tiles["kept_keys"], keys))
+    by_tile = [[[visit.key] for visit in visits] for visits in order]
+    return Grouping(softmax=Softmax.ONLINE, runs=[by_tile[row // a] for row in range(rows)])
+
+
 def _needed(tiles: Tiles, required: Required) -> Iterator[tuple[Required, NDArray[np.intp]]]:
     """Each row with the keys that its tile of rows needs."""
     for start in range(0, len(required), tiles["query_tile"]):

@@ -11,7 +11,7 @@ from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Band, Pattern
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.attention import Head, attention
-from attenio.pebbling.replay.grouping import grouping, rolling_grouping
+from attenio.pebbling.replay.grouping import grouping, rolling_grouping, stacked_grouping
 from attenio.planning.plan import Dataflow, Plan
 from attenio.reference import segments
 
@@ -48,6 +48,8 @@ def _pebbled(plan: Plan, pattern: Pattern, group: int) -> PebbledProblem:
     if "rolling_rows" in plan.tiles:
         assert isinstance(pattern, Band)
         keys = rolling_grouping(pattern, plan.tiles).stacked(group)
+    elif "stacked_rows" in plan.tiles:
+        keys = stacked_grouping(group * pattern.rows, pattern.keys, plan.tiles)
     else:
         keys = grouping(plan.dataflow, plan.tiles, required, keeping=keeping).stacked(group)
     head = Head(
@@ -71,7 +73,8 @@ def _patterns(plan: Plan) -> Iterator[tuple[Pattern, int]]:
         for _ in range(workload.kv_heads):
             yield pattern, workload.group
         return
-    group = workload.group if stacks or plan.dataflow is Dataflow.FLASH_ATTENTION_1 else 1
+    stacks |= plan.dataflow is Dataflow.FLASH_ATTENTION_1 or "stacked_rows" in plan.tiles
+    group = workload.group if stacks else 1
     each = [segment.pattern for segment in segments(workload)]
     for _ in range(workload.batch * workload.heads // group):
         yield from ((pattern, group) for pattern in each)

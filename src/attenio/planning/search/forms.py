@@ -10,13 +10,14 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile
-from attenio.planning.search.products import OutputRoom, best_output_tile, least_words
+from attenio.planning.search.products import best_output_tile, product_floor, room_of
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 from attenio.planning.words.cuts import head_tiles
 from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
+from attenio.planning.words.stacked_rows import StackedRows, StackedWords, best_stacked_rows, stacked_floor
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
 # Answers that a pattern of blocks keeps.
@@ -142,6 +143,12 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
         case WaitingRows():
             words, waiting, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
             return _PhaseTiles(words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
+        case StackedRows():
+            stacked = _stacked(problems, phase, fast_words)
+            if stacked.most < 1:
+                return None
+            words, rows, slots = best_stacked_rows(stacked, inf if spare is None else spare)
+            return _PhaseTiles(words, {phase.tile: rows, phase.slots: slots})
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group
@@ -151,7 +158,7 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
                 return None
             return _PhaseTiles(problems.group * tile.words, {phase.rows: tile.rows, phase.keys: tile.keys})
         case Product():
-            output = best_output_tile(seen_by(problems, phase), _output_room(phase, fast_words))
+            output = best_output_tile(seen_by(problems, phase), room_of(phase, fast_words))
             if output is None:
                 return None
             return _PhaseTiles(problems.group * output.words, {phase.rows: output.rows, phase.columns: output.columns})
@@ -221,6 +228,10 @@ def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling
     return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, phase.per_row, phase.per_slot)
 
 
+def _stacked(problems: Problems, phase: StackedRows, fast_words: int) -> StackedWords:
+    return StackedWords(phase, problems.group * problems.rows, problems.keys, fast_words - phase.beside)
+
+
 def _kept_words(problems: Problems, phase: KeptTile, fast_words: int) -> tuple[KeptWords, int]:
     """Words as a function of the tile, and the largest tile; less than one if none fits."""
     seen, room = seen_by(problems, phase), Room(fast_words - phase.beside, 0, phase.per_row, phase.per_slot)
@@ -285,6 +296,8 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
         case WaitingRows():
             words, _, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
             return inf if slots < 1 else words
+        case StackedRows():
+            return stacked_floor(phase, problems.group * problems.rows, problems.keys, fast_words)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
             for room in rooms:
@@ -292,7 +305,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
                     return inf
             return problems.group * RectangleWords(problems, phase.visits, phase.loads, phase.saved).floor(rooms)
         case Product():
-            return _product_floor(problems, phase, fast_words)
+            return product_floor(problems, phase, fast_words)
         case Resident():
             return inf if most_resident(problems, phase, fast_words) < 0 else 0
         case _:
@@ -332,19 +345,3 @@ def _row_floor(problems: Problems, phase: RowTile, fast_words: int, spare: float
         return inf
     floors = [words.floor(most) for _, most, words in options]
     return min(floors) if phase.heads else problems.group * floors[0]
-
-
-def _product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
-    """As ``output_floor``, without transposing problems only to ask."""
-    granularity, touched, extra = problems.granularity, problems.touched_keys, phase.extra
-    least = min(granularity.rows, problems.most_rows)
-    if phase.across:
-        touched, least = problems.touched_rows, min(granularity.keys, problems.most_keys)
-    w, room = problems.intermediate_words, fast_words - 1
-    if room < least * (1 + extra) * w:
-        return inf
-    return problems.group * least_words(problems.scores * w, phase.width, touched, _output_room(phase, fast_words))
-
-
-def _output_room(phase: Product, fast_words: int) -> OutputRoom:
-    return OutputRoom(words=fast_words - 1, extra=phase.extra, width=phase.width)

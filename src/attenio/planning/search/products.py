@@ -12,6 +12,7 @@ from attenio.granularity import largest_size
 from attenio.planning.problems import Problems
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.words.cuts import column_tiles
+from attenio.planning.words.form import Product
 
 
 class OutputRoom(NamedTuple):
@@ -110,3 +111,20 @@ def _balanced_reads(problems: Problems, room: OutputRoom) -> float:
 def _floor(problems: Problems, room: OutputRoom, reads: float) -> float:
     w, width = problems.intermediate_words, room.full_width(problems)
     return problems.scores * w * (reads + width * (width / reads + room.extra) / room.words)
+
+
+def product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
+    """As ``output_floor``, without transposing problems only to ask."""
+    granularity, touched, extra = problems.granularity, problems.touched_keys, phase.extra
+    least = min(granularity.rows, problems.most_rows)
+    if phase.across:
+        touched, least = problems.touched_rows, min(granularity.keys, problems.most_keys)
+    w, room = problems.intermediate_words, fast_words - 1
+    if room < least * (1 + extra) * w:
+        return inf
+    return problems.group * least_words(problems.scores * w, phase.width, touched, room_of(phase, fast_words))
+
+
+def room_of(phase: Product, fast_words: int) -> OutputRoom:
+    """Fast memory for a product, beside the word that passes."""
+    return OutputRoom(words=fast_words - 1, extra=phase.extra, width=phase.width)

@@ -19,7 +19,9 @@ from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
+from attenio.planning.sweeping.stacked_rows import best_tiles_of_stacked, stacked_floors, stacked_of
 from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
+from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows, held_words
 
 Floats = NDArray[np.float64]
@@ -99,6 +101,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = _rolling(cases, phase)
             case WaitingRows():
                 more, held, tiles = _waiting(cases, phase)
+            case StackedRows():
+                more, held, tiles = _stacked(cases, phase, spare)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -164,6 +168,12 @@ def _waiting(cases: Cases, phase: WaitingRows) -> tuple[Ints, Ints, dict[str, In
     words, waiting, slots = (np.asarray(each) for each in found)
     held = np.asarray(held_words(phase, seen_by(cases, phase).rows, waiting, slots))
     return words, held, {phase.tile: waiting, phase.slots: slots}
+
+
+def _stacked(cases: Cases, phase: StackedRows, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
+    words, tile, slots = best_tiles_of_stacked(stacked_of(cases, phase), limit)
+    held = tile * phase.per_row + slots * phase.per_slot + phase.beside
+    return words, held, {phase.tile: tile, phase.slots: slots}
 
 
 def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleForms:
@@ -235,6 +245,8 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             words, _, tiles = _waiting(cases, phase)
             fits = (tiles[phase.slots] >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_dense
             return np.where(fits, words, np.inf)
+        case StackedRows():
+            return stacked_floors(cases, phase, spare)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():

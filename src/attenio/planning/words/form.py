@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
+from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.waiting_rows import WaitingRows
 
 
@@ -184,7 +185,7 @@ class RollingTile(NamedTuple):
     across: bool = False
 
 
-Phase = RowTile | KeptTile | RollingTile | WaitingRows | Rectangle | Product | Resident
+Phase = RowTile | KeptTile | RollingTile | WaitingRows | StackedRows | Rectangle | Product | Resident
 
 
 class Form(NamedTuple):

@@ -11,16 +11,31 @@ many groups as keys fit into a value move the least, (G d + dv)^2 / G, or somewh
 Under a window or a causal mask rows may come and go one by one (rolling rows), all columns together:
 
 moved = g (R d + n dv + V(a, s)(d + dv))                           peak as above
+
+Dense problems have a form in which the rows of all heads that share keys are cut into P tiles of a. With one group:
+
+moved = g n (d + dv) + (P m - (P-1)s)(d + dv)                      peak as above
+
+With more, groups pass inside a tile, rows stay for all of them, slots are for keys alone, and one value is there:
+
+moved = g n (d + dv) + (P G m - (P-1)s - P(G-1)(s-1))d + P m dv    the key part m d once s = m
+peak  = a'(d + (c'+2)w) + s'd + c' + 2w
 """
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, where
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
+from attenio.planning.words.stacked_rows import StackedRows
 
 _NAMES = ("query_tile", "kept_keys", "value_columns")
 _ROLLING = ("rolling_rows", "kept_keys")
+_STACKED = ("stacked_rows", "kept_keys", "value_columns")
 # Numbers of groups beside dv/d itself, in sixteenths of it.
 _SIXTEENTHS = (14, 12, 9)
+# Of stacked rows, which read values for every tile, somewhat more too.
+_OF_STACKED = (20, *_SIXTEENTHS)
+# More than any memory has.
+_NEVER = 2**62
 
 
 def column_groups(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
@@ -31,22 +46,55 @@ def column_groups(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
     >>> column_groups(64, 64), column_groups(64, 100), column_groups(64, 512)
     ((1,), (1, 2), (1, 8, 9, 7, 6, 5))
     """
-    several = (value_dim // d, value_dim // d + 1, *((part * value_dim + 8 * d) // (16 * d) for part in _SIXTEENTHS))
+    several = _near(d, value_dim, _SIXTEENTHS)
     if type(d) is int and type(value_dim) is int:
         return tuple(dict.fromkeys((1, *several))) if value_dim > d else (1,)
     wider = value_dim > d
     return (1, *(where(wider, count, 1) for count in several)) if wider.any() else (1,)
 
 
+def groups_of_stacked(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
+    """Numbers of groups that are tried with stacked rows: two, or some near dv/d where values are wider than keys.
+
+    >>> groups_of_stacked(64, 64), groups_of_stacked(64, 512), groups_of_stacked(64, 1)
+    ((2,), (8, 9, 10, 7, 6, 5), (1,))
+    """
+    several = _near(d, value_dim, _OF_STACKED)
+    if type(d) is int and type(value_dim) is int:
+        return tuple(dict.fromkeys(max(count, 2) for count in several)) if value_dim > d else (min(2, value_dim),)
+    wider = value_dim > d
+    two = where(value_dim > 1, 2, 1)
+    return tuple(where(wider & (count > 2), count, two) for count in several) if wider.any() else (two,)
+
+
+def _near(d: Counts, value_dim: Counts, parts: tuple[int, ...]) -> tuple[Counts, ...]:
+    """Numbers of groups of about as many columns as keys have."""
+    return value_dim // d, value_dim // d + 1, *((part * value_dim + 8 * d) // (16 * d) for part in parts)
+
+
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself, a form for every number of groups, and one for rolling rows."""
+    """Every head by itself, a form for every number of groups, one for rolling rows, and those of stacked rows."""
     if (
         type(sizes.d) is int and sizes.key_words == sizes.one_key
     ):  # values that are part of their keys: groups save nothing
-        return form_at(sizes, sizes.value_dim), rolling_form(sizes)
+        return form_at(sizes, sizes.value_dim), rolling_form(sizes), *_stacked_forms(sizes, ())
     # columns that share a word stay together
     widths = (ceil_div(sizes.one_value, count) * sizes.per_word for count in column_groups(sizes.d, sizes.value_dim))
-    return (*(form_at(sizes, columns) for columns in widths), rolling_form(sizes))
+    stacked = _stacked_forms(sizes, groups_of_stacked(sizes.d, sizes.value_dim))
+    return (*(form_at(sizes, columns) for columns in widths), rolling_form(sizes), *stacked)
+
+
+def _stacked_forms(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, ...]:
+    """All columns together, which differs from rows of one head where heads share keys, and in several groups."""
+    widths = (sizes.value_dim, *(ceil_div(sizes.one_value, count) * sizes.per_word for count in several))
+    found = []
+    for columns in dict.fromkeys(widths) if type(sizes.d) is int else widths:
+        form, differs = stacked_form(sizes, columns), (sizes.group > 1) | (columns < sizes.value_dim)
+        if type(differs) is not bool:
+            found.append(form._replace(least_held=where(differs, 0, _NEVER)))
+        elif differs:
+            found.append(form)
+    return tuple(found)
 
 
 def rolling_form(sizes: Sizes) -> Form:
@@ -73,3 +121,23 @@ def form_at(sizes: Sizes, columns: Counts) -> Form:
     )
     fixed = sizes.group * sizes.rows * dv
     return Form(_NAMES, (phase,), fixed, constant=(("value_columns", columns),))
+
+
+def stacked_form(sizes: Sizes, columns: Counts) -> Form:
+    """Rows of all heads stacked, with so many value columns at a time."""
+    d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
+    groups, columns = ceil_div(dv, columns), where(columns < dv, columns, dv)
+    in_keys, one = sizes.key_words == sizes.one_key, groups == 1
+    value = where(in_keys, 0, ceil_div(columns, sizes.per_word))
+    phase = StackedRows(
+        "stacked_rows",
+        "kept_keys",
+        per_row=d + (columns + 2) * w,
+        per_slot=where(one, sizes.one_key + value, sizes.one_key),
+        beside=2 * w + where(one, 0, value),
+        key=where(one, sizes.key_words, sizes.one_key),
+        value=where(one | in_keys, 0, sizes.one_value),
+        groups=groups,
+    )
+    fixed = sizes.rows * (sizes.group * (d + dv))
+    return Form(_STACKED, (phase,), fixed, constant=(("value_columns", columns),))

@@ -45,7 +45,7 @@ def _tile(plan: Plan) -> tuple[int, int]:
     """Queries and keys of a tile of scores, by whatever names the dataflow has for them."""
     tiles = dict(plan.tiles)
     one_row, one_key = "kept_rows" in tiles, "kept_keys" in tiles  # what passes does so one by one
-    rows = tiles.get("query_tile", tiles.get("rolling_rows", 0)) or (
+    rows = tiles.get("query_tile", tiles.get("rolling_rows", tiles.get("stacked_rows", 0))) or (
         1 if one_row else tiles.get("score_rows", plan.workload.queries)
     )
     keys = tiles.get("key_tile", tiles.get("rolling_keys", 0)) or (

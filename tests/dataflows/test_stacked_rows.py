@@ -1,0 +1,106 @@
+"""Rows of all heads that share keys stacked into tiles, with groups of value columns inside."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from attenio.bounds import bounds_for, largest_ordinary
+from attenio.dataflows import execute
+from attenio.errors import InvalidInput
+from attenio.masks import Dense
+from attenio.pebbling.checking import check
+from attenio.pebbling.replay import replay
+from attenio.planning import best_plan_for
+from attenio.planning.costs import cost
+from attenio.planning.plan import Dataflow, Tiles
+from attenio.workload import Workload
+
+from .laws import QUICK, counted, obeys_its_closed_form, planned, sizes, workloads
+
+
+def closed_form(problem, tiles):
+    m, dk, dv, w, rows = problem.m, problem.dk, problem.dv, problem.w, problem.g * problem.n
+    a, s, c = min(tiles["stacked_rows"], rows), min(tiles["kept_keys"], m), min(tiles["value_columns"], dv)
+    count, groups = -(-rows // a), -(-dv // c)
+    over_tiles, over_groups = (count - 1) * s, count * (groups - 1) * (m if s == m else s - 1)
+    moved = rows * (dk + dv)
+    if groups == 1:
+        moved += (count * m - over_tiles) * (dk + dv)
+    else:
+        moved += (count * groups * m - over_tiles - over_groups) * dk + count * m * dv
+    slots = s * (dk + dv) if groups == 1 else s * dk + c
+    return moved, a * (dk + (c + 2) * w) + slots + 2 * w
+
+
+def some_tiles(draw, workload):
+    rows = workload.group * workload.queries + 1
+    return sizes(draw, stacked_rows=rows, kept_keys=workload.keys + 1, value_columns=workload.value_dim + 1)
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_stacked_rows_move_and_hold_what_their_closed_form_says_and_compute_attention(workload, data):
+    dense = replace(workload, mask=Dense())
+    problems = counted(dense, by_group=True)
+    obeys_its_closed_form(dense, Dataflow.KEPT_KEYS, some_tiles(data.draw, dense), problems, closed_form)
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_a_run_with_stacked_rows_is_a_legal_game_at_its_counted_words(workload, data):
+    dense = replace(workload, mask=Dense())
+    assume(dense.heads * dense.batch * dense.queries * dense.keys <= 120)
+    run = execute(planned(dense, Dataflow.KEPT_KEYS, some_tiles(data.draw, dense), 10**6), record=True)
+    played = replay(run)
+    verdict = check(played.game, played.schedule)
+    assert verdict.complaint is None
+    assert (verdict.cost_words, played.game.red) == (run.moved_words, run.peak_words)
+    assert verdict.cost_words >= largest_ordinary(bounds_for(dense, played.game.red)).words
+
+
+@pytest.mark.parametrize("columns", [3, 7])
+def test_keys_taken_in_together_move_the_words_and_give_the_outputs_of_those_taken_in_one_by_one(columns):
+    workload = Workload(queries=19, keys=41, d=5, value_dim=7, heads=2, kv_heads=1, dtype="fp32")
+    tiles = Tiles.of(stacked_rows=15, kept_keys=13, value_columns=columns)
+    plan = planned(workload, Dataflow.KEPT_KEYS, tiles, cost(workload, "kept-keys", tiles).peak_words)
+    together, one_by_one = execute(plan), execute(plan, record=True)
+    assert (together.trace.loads, together.trace.stores) == (one_by_one.trace.loads, one_by_one.trace.stores)
+    np.testing.assert_allclose(together.output, one_by_one.output, rtol=1e-5, atol=1e-6)
+
+
+def test_wide_values_in_groups_inside_a_tile_load_queries_once():
+    n, d, dv = 256, 16, 32
+    workload = Workload(n=n, d=d, value_dim=dv)
+    plan = best_plan_for(workload, n * d)
+    assert plan.tiles["stacked_rows"] == n // 2 and plan.tiles["value_columns"] < dv
+    run = execute(plan)
+    assert run.trace.loads["Q"] == n * d and run.moved_words == plan.moved_words
+    outside = cost(workload, "kept-keys", Tiles.of(query_tile=n // 2, kept_keys=1, value_columns=11))
+    assert plan.moved_words < 0.85 * outside.moved_words
+
+
+def test_two_groups_of_columns_beat_two_passes_of_whole_rows_once_all_queries_and_half_of_the_outputs_fit():
+    n, d = 256, 32
+    for share in (1.65, 1.8, 1.95):
+        plan = best_plan_for(Workload(n=n, d=d), int(share * n * d))
+        assert (plan.tiles["stacked_rows"], plan.tiles["value_columns"]) == (n, d // 2)
+        # queries, outputs and values once, keys twice but for those that are kept
+        assert plan.moved_words == 5 * n * d - (plan.tiles["kept_keys"] - 1) * d
+
+
+def test_heads_that_share_keys_pass_them_back_and_forth_together():
+    queries, keys, d, heads = 16, 64, 8, 4
+    workload = Workload(queries=queries, keys=keys, d=d, heads=heads, kv_heads=1)
+    held, slots = heads * queries // 2, 8
+    plan = best_plan_for(workload, held * (2 * d + 2) + slots * 2 * d + 2)
+    assert plan.tiles == Tiles.of(stacked_rows=held, kept_keys=slots, value_columns=d)
+    assert plan.moved_words == execute(plan).moved_words == 2 * d * (heads * queries + 2 * keys - slots)
+
+
+def test_rows_are_stacked_where_every_row_needs_every_key():
+    tiles = Tiles.of(stacked_rows=2, kept_keys=1, value_columns=2)
+    with pytest.raises(InvalidInput, match="stacks rows where every row needs every key, and the mask is causal"):
+        cost(Workload(n=4, d=2, mask="causal"), "kept-keys", tiles)
