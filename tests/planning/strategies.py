@@ -83,6 +83,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "resident_keys": range(problems.most_keys + 1),
         "kept_keys": keys,
         "kept_rows": rows,
+        "group_positions": rows,
         "stacked_rows": range(1, problems.group * problems.most_rows + 1),
         "waiting_rows": range(problems.most_rows + 1),
         "waiting_keys": range(problems.most_keys + 1),
@@ -108,12 +109,14 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:
             choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}
+        if names[0] == "group_positions" and not (problems.group > 1 and problems.roll(keys=True)):
+            continue
         if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows") and not problems.is_one_dense:
             continue
         if names[0] in ("rolling_rows", "rolling_keys"):
             if not problems.roll(keys=names[0] == "rolling_keys"):
                 continue
-            band = problems.only_band if names[0] == "rolling_rows" else problems.only_band.transposed
+            band = problems.only_band.transposed if names[0] == "rolling_keys" else problems.only_band
             if not band.is_window:  # one slot
                 yield from (Tiles.of(rolling_rows=held, kept_keys=1) for held in rows)
                 continue

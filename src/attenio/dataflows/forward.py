@@ -41,7 +41,15 @@ from attenio.dataflows.value_columns import value_columns
 from attenio.dataflows.window_and_features import window_and_features
 from attenio.memory import FastMemory, Trace
 from attenio.planning.nested import NestedPlan
-from attenio.planning.plan import ApproximateDataflow, Dataflow, Plan, Tiles, is_approximate, is_exact_forward
+from attenio.planning.plan import (
+    OF_GROUPS,
+    ApproximateDataflow,
+    Dataflow,
+    Plan,
+    Tiles,
+    is_approximate,
+    is_exact_forward,
+)
 
 
 def run_forward(
@@ -90,7 +98,7 @@ def _problems(plan: Plan, shared: Sharing) -> Iterator[Problem]:
     dataflow = plan.dataflow
     if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
         return stacked_problems(shared)
-    by_group = dataflow is Dataflow.FLASH_ATTENTION_1 or "stacked_rows" in plan.tiles or dataflow.is_approximate
+    by_group = dataflow is Dataflow.FLASH_ATTENTION_1 or not OF_GROUPS.isdisjoint(plan.tiles) or dataflow.is_approximate
     return separate_problems(shared, by_group=by_group)
 
 
@@ -132,8 +140,12 @@ def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:  # noqa: C9
 
 def _kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """The nest of kept keys that has these tiles."""
-    run = rolling_rows if "rolling_rows" in tiles else stacked_rows if "stacked_rows" in tiles else kept_keys
-    run(problem, tiles, fast)
+    if "stacked_rows" in tiles:
+        stacked_rows(problem, tiles, fast)
+    elif "rolling_rows" in tiles:
+        rolling_rows(problem, tiles, fast)
+    else:
+        kept_keys(problem, tiles, fast)
 
 
 def _approximate(plan: Plan, dataflow: ApproximateDataflow, problem: Problem, fast: FastMemory) -> None:

@@ -83,7 +83,8 @@ def _spilled_values(plan: Plan) -> int:
         case Dataflow.SCORE_STATIONARY:
             return longest * width
         case Dataflow.KEPT_KEYS:
-            tile = tiles.get("rolling_rows", 0) or tiles.get("stacked_rows", 0) or tiles["query_tile"]
+            names = ("query_tile", "rolling_rows", "stacked_rows", "group_positions")
+            tile = next(tiles[name] for name in names if name in tiles)
             return longest // max(1, min(tile, longest)) * max(keys for _, keys in shapes)
         case Dataflow.KEPT_ROWS:
             return longest * (width + 2) + scores // max(1, tiles["key_tile"]) + _visits(shapes, tiles["key_tile"])

@@ -9,6 +9,8 @@
                     s = scale q . k;  p, max, sum, rescale = online softmax of s;  o = rescale o + p v
             store O_i / sum
 
+With group_positions a tile has the rows of all heads of a group at so many positions, with all columns.
+
 Slots keep what the next tile needs too. Walking back and forth over the keys with a slot for the key that passes, and
 others for those at the turn, reads as few; so does a ring of keys under a window, once it has a slot for each key of
 the window. Fast memory: a rows of Q, of O and of two statistics, slots for a key and its value each, and two words for
@@ -27,7 +29,7 @@ from attenio.dataflows.problem import Problem
 from attenio.dataflows.rolling import Turn
 from attenio.dataflows.row_by_row import Rows, note
 from attenio.memory import Buffer, FastMemory
-from attenio.memory.indices import compact, cuts, size
+from attenio.memory.indices import as_array, compact, cuts, size
 from attenio.memory.matrix import Values
 from attenio.planning.plan import Tiles
 
@@ -36,23 +38,25 @@ _MASK_AT_ONCE = 2**20
 
 
 def kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
-    """Run one head of one sequence."""
-    pattern = problem.pattern
-    a, slots = min(tiles["query_tile"], pattern.rows), min(tiles["kept_keys"], pattern.keys)
-    width = min(tiles["value_columns"], problem.width)
+    """Run one head of one sequence, or the heads of a group together."""
+    pattern, heads = problem.pattern, range(problem.group)
+    tile = tiles["group_positions"] if "group_positions" in tiles else tiles["query_tile"]
+    a, slots = min(tile, pattern.rows), min(tiles["kept_keys"], pattern.keys)
+    width = min(tiles.get("value_columns", problem.width), problem.width)
     needed = needed_by_tiles(pattern, a)
-    with rows_and_slots(problem, fast, a, slots, width) as (Q_buffer, O_buffer, of_rows, of_keys):
+    with rows_and_slots(problem, fast, a * len(heads), slots, width) as (Q_buffer, O_buffer, of_rows, of_keys):
         for columns in cuts(problem.width, width):
             keys = KeySlots(problem, fast, of_keys, slots, columns)
             visits = turns(needed, slots=slots, keeping=keeping_slots(pattern, slots))
-            for places, visited in zip(cuts(pattern.rows, a), visits, strict=True):
+            for positions, visited in zip(cuts(pattern.rows, a), visits, strict=True):
+                places = problem.rows_of(heads, positions)
                 outputs = O_buffer.over(places, columns)
                 statistics = [buffer.over(places, ONE) for buffer in of_rows]
                 rows = Rows(Q_buffer.over(places, problem.Q.columns, name="Q"), outputs, *statistics)
                 rows.begin(slice(None), problem.sinks_of(places))
                 if visited:
                     with Q_buffer.holding(problem.Q, places) as Q_i:
-                        _attend(problem, fast, rows._replace(Q=Q_i), keys, visited)
+                        _attend(problem, fast, (rows._replace(Q=Q_i), positions), keys, visited)
                 if columns.start == 0:
                     save_log_sum_exp(fast, problem, rows.max, rows.sum)
                 rows.normalise(fast, problem)
@@ -117,21 +121,24 @@ class KeySlots:
         return values[0], values[1] if len(values) > 1 else values[0][:, self._columns]
 
 
-def _attend(problem: Problem, fast: FastMemory, rows: Rows, keys: KeySlots, visited: list[Visit]) -> None:
-    """All rows of a tile take in the keys of the visits.
+def _attend(problem: Problem, fast: FastMemory, tile: tuple[Rows, slice], keys: KeySlots, visited: list[Visit]) -> None:
+    """All rows of a tile, which are those of some positions, take in the keys of the visits.
 
     Keys that were kept, that pass, and that will stay are taken in together; one by one where every step is noted.
     """
-    assert isinstance(rows.Q.rows, slice)
-    top, bottom = rows.Q.rows.start, rows.Q.rows.stop
-    at_once = 1 if fast.trace.record else max(1, _MASK_AT_ONCE // (bottom - top))
+    rows, positions = tile
+    places = as_array(rows.Q.rows)
+    at_once = 1 if fast.trace.record else max(1, _MASK_AT_ONCE // len(places))
     for _, group in groupby(visited, lambda visit: (visit.arrives, visit.arrives and visit.stays)):
         alike = list(group)
         for part in cuts(len(alike), at_once):
             some = alike[part]
-            required = problem.pattern.required(top, bottom, np.array([visit.key for visit in some]))
+            required = problem.pattern.required(
+                positions.start, positions.stop, np.array([visit.key for visit in some])
+            )
+            required = np.tile(required, (problem.group, 1)) if problem.group > 1 else required
             at = np.flatnonzero(required.any(axis=1))
             with keys.keys_and_values(some) as (key, value):
                 needed = required[at]
                 rows.take_in(problem.arithmetic, compact(at), key, value, None if needed.all() else needed)
-            note(fast, compact(top + at), compact(np.array([visit.key for visit in some])), rows.O.columns)
+            note(fast, compact(places[at]), compact(np.array([visit.key for visit in some])), rows.O.columns)

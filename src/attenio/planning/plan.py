@@ -145,6 +145,10 @@ class TileRule(Enum):
     GIVEN = "given"  # the caller's own
 
 
+# Tiles that have rows of all heads of a group, in dataflows whose other tiles are of one head.
+OF_GROUPS = frozenset(("stacked_rows", "group_positions"))
+
+
 @dataclass(frozen=True)
 class Tiles(Mapping[str, int]):
     """Named tile sizes, in the order the dataflow lists them; hashable. Approximations have their degree among them.

@@ -97,7 +97,7 @@ def _split_keys(tiles: Tiles, required: Required) -> Grouping:
 
 def _kept_keys(tiles: Tiles, required: Required, keeping: int | None) -> Grouping:
     """A row meets the keys in the order of its tile: those in the slots first."""
-    a = tiles["query_tile"]
+    a = tiles["group_positions"] if "group_positions" in tiles else tiles["query_tile"]
     cut = [required[start : start + a] for start in range(0, len(required), a)]
     needed = [np.flatnonzero(tile.any(axis=0)).tolist() for tile in cut]
     order = turns(needed, slots=min(tiles["kept_keys"], required.shape[1]), keeping=keeping)

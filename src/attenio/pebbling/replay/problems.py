@@ -12,7 +12,7 @@ from attenio.masks.patterns import Band, Pattern
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.attention import Head, attention
 from attenio.pebbling.replay.grouping import grouping, rolling_grouping, stacked_grouping
-from attenio.planning.plan import Dataflow, Plan
+from attenio.planning.plan import OF_GROUPS, Dataflow, Plan
 from attenio.reference import segments
 
 
@@ -73,7 +73,7 @@ def _patterns(plan: Plan) -> Iterator[tuple[Pattern, int]]:
         for _ in range(workload.kv_heads):
             yield pattern, workload.group
         return
-    stacks |= plan.dataflow is Dataflow.FLASH_ATTENTION_1 or "stacked_rows" in plan.tiles
+    stacks |= plan.dataflow is Dataflow.FLASH_ATTENTION_1 or not OF_GROUPS.isdisjoint(plan.tiles)
     group = workload.group if stacks else 1
     each = [segment.pattern for segment in segments(workload)]
     for _ in range(workload.batch * workload.heads // group):

@@ -2,6 +2,7 @@
 
 from typing import Protocol, Self, TypeVar, assert_never
 
+from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
@@ -45,6 +46,19 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
 
 
+class OfGroups(Protocol):
+    """Problems, or many cases of one, whose heads come in groups."""
+
+    @property
+    def group(self) -> Counts:
+        """Query heads that share a KV head."""
+
+
+def times_of(problems: OfGroups, phase: KeptTile) -> Counts:
+    """How often a phase occurs in a group of heads: once for each, unless they are together."""
+    return 1 if phase.together else problems.group
+
+
 def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
     seen, group = seen_by(problems, phase), problems.group
     match phase:
@@ -58,7 +72,7 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case KeptTile():
             a = tiles[phase.tile]
             read = seen.key_loads(a) - seen.kept_loads(a, tiles[phase.slots])
-            return int(group * (phase.loads * read + phase.live * seen.live_rows(a)))
+            return int(times_of(problems, phase) * (phase.loads * read + phase.live * seen.live_rows(a)))
         case RollingTile():
             read = seen.rolling_loads(tiles[phase.tile], tiles[phase.slots])
             return int(group * (phase.loads * read + phase.live * seen.touched_rows))

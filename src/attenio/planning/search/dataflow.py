@@ -67,6 +67,8 @@ def allowed_forms(
         rolls = dataflow in ROLLING and problems.roll(keys=dataflow is Dataflow.KEPT_ROW_GRADIENTS)
         unfit = () if rolls else (RollingTile,), () if problems.is_one_dense else (WaitingRows, StackedRows)
         forms = tuple(form for form in forms if not isinstance(form.phases[0], unfit))
+        if problems.group > 1 and not problems.roll(keys=True):  # elsewhere heads together save next to nothing
+            forms = tuple(form for form in forms if "group_positions" not in form.names)
     if problems.granularity.is_free:
         return forms
     # slots keep what rows meet one score at a time

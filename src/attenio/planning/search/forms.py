@@ -7,7 +7,7 @@ from typing import NamedTuple, assert_never
 from attenio.granularity import largest_size
 from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.problems.counting import seen_by
+from attenio.planning.problems.counting import seen_by, times_of
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile
 from attenio.planning.search.products import best_output_tile, product_floor, room_of
@@ -76,7 +76,7 @@ def some_words(problems: Problems, form: Form, fast_words: int) -> int | None:
             kept, most = _kept_words(problems, phase, fast_words)
             if most < 1:
                 return None
-            total += problems.group * kept.some_words(most)
+            total += times_of(problems, phase) * kept.some_words(most)
             continue
         assert isinstance(phase, RowTile)
         options = _head_options(problems, phase, fast_words)
@@ -210,8 +210,9 @@ def _best_kept(problems: Problems, phase: KeptTile, fast_words: int, spare: int 
     form, most = _kept_words(problems, phase, fast_words)
     if most < 1:
         return None
-    words, tile = best_kept_tile(form, most, None if spare is None else spare // problems.group)
-    return _PhaseTiles(problems.group * words, {phase.tile: tile, phase.slots: int(form.slots(tile))})
+    times = times_of(problems, phase)
+    words, tile = best_kept_tile(form, most, None if spare is None else spare // times)
+    return _PhaseTiles(times * words, {phase.tile: tile, phase.slots: int(form.slots(tile))})
 
 
 def _best_rolling(problems: Problems, phase: RollingTile, fast_words: int) -> _PhaseTiles | None:
@@ -320,16 +321,18 @@ def _kept_floor(problems: Problems, phase: KeptTile, fast_words: int, spare: flo
         return inf
     touched = problems.touched_rows, problems.touched_keys
     live, loaded = touched[::-1] if phase.across else touched
-    rough: float = problems.group * (phase.live * live + phase.loads * loaded)
+    times = times_of(problems, phase)
+    rough: float = times * (phase.live * live + phase.loads * loaded)
     # as ``Kept.rough_read``, without transposing problems only to ask
     beyond = problems.scores * phase.per_slot - rows * room
     if beyond > 0:
         read = (beyond / most + rows * phase.per_row) / phase.per_slot
-        rough = max(rough, problems.group * (phase.live * live + phase.loads * read))
+        rough = max(rough, times * (phase.live * live + phase.loads * read))
     if rough > spare:
         return rough
     words, most = _kept_words(problems, phase, fast_words)
-    return problems.group * words.floor(most)
+    close: float = times * words.floor(most)
+    return close
 
 
 def _row_floor(problems: Problems, phase: RowTile, fast_words: int, spare: float) -> float:

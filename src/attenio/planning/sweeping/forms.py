@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
-from attenio.planning.problems.counting import seen_by
+from attenio.planning.problems.counting import seen_by, times_of
 from attenio.planning.search.room import Room
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, is_zero, take
 from attenio.planning.sweeping.floors import RectangleForms, form_floors
@@ -96,7 +96,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case RowTile():
                 more, held, tiles = _rows(cases, phase)
             case KeptTile():
-                more, held, tiles = _kept(cases, phase, spare // cases.group)
+                more, held, tiles = _kept(cases, phase, spare // times_of(cases, phase))
             case RollingTile():
                 more, held, tiles = _rolling(cases, phase)
             case WaitingRows():
@@ -152,7 +152,7 @@ def _kept(cases: Cases, phase: KeptTile, limit: Ints) -> tuple[Ints, Ints, dict[
     seen = seen_by(cases, phase)
     words, tile, slots = best_kept_tiles(seen, phase, limit)
     held = tile * phase.per_row + slots * phase.per_slot + phase.beside
-    return cases.group * words, held, {phase.tile: tile, phase.slots: slots}
+    return times_of(cases, phase) * words, held, {phase.tile: tile, phase.slots: slots}
 
 
 def _rolling(cases: Cases, phase: RollingTile) -> tuple[Ints, Ints, dict[str, Ints]]:
@@ -232,10 +232,7 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             words = forms.floor(np.maximum(most, 1))
             return np.where(most >= 1, words if phase.heads else cases.group * words, np.inf)
         case KeptTile():
-            most = most_kept_rows(seen, phase)
-            own = kept_floors(kept_of(seen, phase), np.maximum(most, 1), spare / cases.group)
-            fits = (most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1)
-            return np.where(fits, cases.group * own, np.inf)
+            return _kept_floor_of_some(cases, phase, spare) if phase.together else _kept_floor(cases, phase, spare)
         case RollingTile():
             rolling = rolling_of(seen, phase)
             fits = (rolling.most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1)
@@ -255,3 +252,21 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             return np.where(cases.fast_words >= phase.beside, 0.0, np.inf)
         case _:
             assert_never(phase)
+
+
+def _kept_floor_of_some(cases: Cases, phase: KeptTile, spare: Counts) -> Floats:
+    """Floors of heads together, which are searched under windows alone."""
+    found = np.full(len(cases), np.inf)
+    index = np.flatnonzero(cases.band.is_window & (spare >= 0))
+    if index.size:
+        few = spare[index] if isinstance(spare, np.ndarray) else spare
+        found[index] = _kept_floor(take(cases, index), take(phase, index), few)
+    return found
+
+
+def _kept_floor(cases: Cases, phase: KeptTile, spare: Counts) -> Floats:
+    seen, times = seen_by(cases, phase), times_of(cases, phase)
+    most = most_kept_rows(seen, phase)
+    own = kept_floors(kept_of(seen, phase), np.maximum(most, 1), spare / times)
+    fits = (most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1)
+    return np.where(fits, times * own, np.inf)

@@ -154,7 +154,8 @@ class KeptTile(NamedTuple):
 
     K(a, s) are the keys that a tile finds in its s slots, which ``slots`` names. It holds a*per_row + s*per_slot +
     ``beside`` words.
-    ``across``, keys stay and rows pass.
+    ``across``, keys stay and rows pass. ``together``, a position has the rows of all heads of a group, and keys pass
+    once for all of them: live*L(a) + loads*(U(a) - K(a, s)).
     """
 
     tile: str
@@ -165,6 +166,7 @@ class KeptTile(NamedTuple):
     loads: Counts
     live: Counts = 0
     across: bool = False
+    together: bool = False
 
 
 class RollingTile(NamedTuple):

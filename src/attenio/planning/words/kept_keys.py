@@ -12,6 +12,10 @@ Under a window or a causal mask rows may come and go one by one (rolling rows), 
 
 moved = g (R d + n dv + V(a, s)(d + dv))                           peak as above
 
+Heads that share keys may stay together, those of a position in the place of a row, all columns together:
+
+moved = g (L(a) d + n dv) + (U(a) - K(a, s))(d + dv)               peak = a' g (d + (dv+2)w) + s'(d + dv) + 2w
+
 Dense problems have a form in which the rows of all heads that share keys are cut into P tiles of a. With one group:
 
 moved = g n (d + dv) + (P m - (P-1)s)(d + dv)                      peak as above
@@ -29,6 +33,7 @@ from attenio.planning.words.stacked_rows import StackedRows
 
 _NAMES = ("query_tile", "kept_keys", "value_columns")
 _ROLLING = ("rolling_rows", "kept_keys")
+_POSITIONS = ("group_positions", "kept_keys")
 _STACKED = ("stacked_rows", "kept_keys", "value_columns")
 # Numbers of groups beside dv/d itself, in sixteenths of it.
 _SIXTEENTHS = (14, 12, 9)
@@ -77,11 +82,21 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     if (
         type(sizes.d) is int and sizes.key_words == sizes.one_key
     ):  # values that are part of their keys: groups save nothing
-        return form_at(sizes, sizes.value_dim), rolling_form(sizes), *_stacked_forms(sizes, ())
+        return form_at(sizes, sizes.value_dim), rolling_form(sizes), *_forms_of_groups(sizes, ())
     # columns that share a word stay together
     widths = (ceil_div(sizes.one_value, count) * sizes.per_word for count in column_groups(sizes.d, sizes.value_dim))
-    stacked = _stacked_forms(sizes, groups_of_stacked(sizes.d, sizes.value_dim))
-    return (*(form_at(sizes, columns) for columns in widths), rolling_form(sizes), *stacked)
+    several = _forms_of_groups(sizes, groups_of_stacked(sizes.d, sizes.value_dim))
+    return (*(form_at(sizes, columns) for columns in widths), rolling_form(sizes), *several)
+
+
+def _forms_of_groups(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, ...]:
+    """Those of stacked rows and of heads together, if any share keys."""
+    shared, stacked = sizes.group > 1, _stacked_forms(sizes, several)
+    if type(shared) is bool:
+        return (*stacked, together_form(sizes)) if shared else stacked
+    if not shared.any():
+        return stacked
+    return *stacked, together_form(sizes)._replace(least_held=where(shared, 0, _NEVER))
 
 
 def _stacked_forms(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, ...]:
@@ -102,7 +117,16 @@ def rolling_form(sizes: Sizes) -> Form:
     whole = form_at(sizes, sizes.value_dim)
     (phase,) = whole.phases
     assert isinstance(phase, KeptTile)
-    return Form(_ROLLING, (RollingTile(*_ROLLING, *phase[2:]),), whole.fixed)
+    return Form(_ROLLING, (RollingTile(*_ROLLING, *phase[2:-1]),), whole.fixed)
+
+
+def together_form(sizes: Sizes) -> Form:
+    """The heads of a group together."""
+    whole = form_at(sizes, sizes.value_dim)
+    (phase,) = whole.phases
+    assert isinstance(phase, KeptTile)
+    of_group = {"per_row": sizes.group * phase.per_row, "live": sizes.group * phase.live, "together": True}
+    return Form(_POSITIONS, (phase._replace(tile=_POSITIONS[0], **of_group),), whole.fixed)
 
 
 def form_at(sizes: Sizes, columns: Counts) -> Form:

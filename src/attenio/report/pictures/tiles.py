@@ -11,6 +11,8 @@ _WIDTH, _HEIGHT = 640.0, 440.0
 _X, _Y, _SIDE = 150.0, 110.0, 260.0
 _STRIP = 26.0
 _CELLS = 48  # of a mask's picture along each side
+# Names that dataflows have for the rows of a tile.
+_ROWS = ("query_tile", "rolling_rows", "stacked_rows", "group_positions")
 
 
 def tiles_svg(plan: Plan) -> str:
@@ -45,7 +47,7 @@ def _tile(plan: Plan) -> tuple[int, int]:
     """Queries and keys of a tile of scores, by whatever names the dataflow has for them."""
     tiles = dict(plan.tiles)
     one_row, one_key = "kept_rows" in tiles, "kept_keys" in tiles  # what passes does so one by one
-    rows = tiles.get("query_tile", tiles.get("rolling_rows", tiles.get("stacked_rows", 0))) or (
+    rows = next((tiles[name] for name in _ROWS if name in tiles), 0) or (
         1 if one_row else tiles.get("score_rows", plan.workload.queries)
     )
     keys = tiles.get("key_tile", tiles.get("rolling_keys", 0)) or (

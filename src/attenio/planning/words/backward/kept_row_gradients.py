@@ -54,7 +54,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     whole = Form(("key_tile", "kept_rows"), (phase,), fixed)
     several = [count for count in column_groups(d, dv) if type(count) is not int or count > 1]
     apart = (_apart(sizes, whole, ceil_div(dv, count)) for count in several)
-    rolling = RollingTile(*_ROLLING, *phase[2:])
+    rolling = RollingTile(*_ROLLING, *phase[2:-1])
     return whole, *apart, _waiting(sizes), Form(_ROLLING, (rolling,), fixed)
 
 
