@@ -1,5 +1,7 @@
 """Kernels in CUDA C++, without a GPU: tiles fit, texts compile, and what they compile to spills nothing."""
 
+from collections import Counter
+
 import pytest
 import torch
 
@@ -12,6 +14,7 @@ from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.cuda import compiler
 from attenio.kernels.hopper.cuda.attenio import constants_of, is_proven, products_of
 from attenio.kernels.hopper.cuda.compiler import CompileError
+from attenio.kernels.hopper.cuda.key_stationary import WIDTHS as WIDTHS_OF_GRADIENTS
 from attenio.kernels.hopper.cuda.key_stationary import gains, gradient_source
 from attenio.kernels.hopper.cuda.source import source
 from attenio.kernels.hopper.cuda.tiles import WIDTHS, CudaTiles, cuda_columns, cuda_tiles
@@ -66,23 +69,27 @@ def test_the_kernel_spills_nothing_and_multiplies_on_tensor_cores(index, widths,
     assert counts == {scores: 3 * widths[0] // 16, outputs: 3 * tiles.key_tile // 16}
 
 
+@pytest.mark.parametrize("d", WIDTHS_OF_GRADIENTS)
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_gradients_spill_nothing_and_multiply_on_tensor_cores(masked, tmp_path):
+def test_the_gradients_spill_nothing_and_multiply_on_tensor_cores(masked, d, tmp_path):
     from offline_compiler import cuda_instructions
 
     # Of each consumer S and dP before the loops, dV and dK after them, and all of these in each loop; dQ of 128 keys.
-    products = 2 * 4 * (4 + 4 * (1 + masked)) + 128 // 16
-    assert cuda_instructions(gradient_source("bf16", masked=masked), tmp_path) == {"HGMMA.64x64x16": products}
+    times = 2 * (2 + masked)
+    expected = Counter({"HGMMA.64x64x16": times * 2 * d // 16})
+    expected[f"HGMMA.64x{d}x16"] += times * 2 * 64 // 16 + 128 // 16
+    assert cuda_instructions(gradient_source("bf16", d, masked=masked), tmp_path) == expected
 
 
-def test_gradients_in_cuda_are_those_of_short_heads_in_bf16():
+def test_gradients_in_cuda_are_those_of_short_or_wider_heads_in_bf16():
     def gains_at(d=64, n=1024, dtype=torch.bfloat16, **seen):
         q = torch.zeros(1, 1, 1, 1, 1, dtype=dtype).expand(1, 2, 1, n, d)
         heads = {"query": q, "key": q[:, :, 0], "value": q[:, :, 0]}
         return gains(KernelProblem(**heads, visible=Visibility(group=1, **seen), scale=1.0))
 
-    assert gains_at() and gains_at(d=40) and gains_at(n=4096, above=0)
-    assert not (gains_at(n=4096) or gains_at(d=72) or gains_at(dtype=torch.float16) or gains_at(below=-99))
+    assert gains_at() and gains_at(d=40) and gains_at(n=4096, above=0) and gains_at(d=72, n=4096)
+    refused = {"n": 4096}, {"d": 104}, {"d": 72, "below": -99}, {"dtype": torch.float16}, {"below": -99}
+    assert not any(gains_at(**each) for each in refused)
 
 
 def test_what_was_compiled_is_kept(monkeypatch):

@@ -40,3 +40,8 @@ def test_rows_are_prepared_and_converted(n, width, d):
     alone = RowStatistics.of(problem, saved)
     alone.between(range(0), range(4))
     assert torch.equal(alone.lse, statistics.lse) and torch.equal(alone.delta, statistics.delta)
+    by_threads = RowStatistics.of(problem, saved, by_threads=True)
+    by_threads.between(range(0), range(4))
+    # Of four threads each has two of every eight rows, and those of two neighbouring eights come together.
+    for mine, rows in ((by_threads.lse, alone.lse), (by_threads.delta, alone.delta)):
+        assert torch.equal(mine.view(-1, 4, 2, 2), rows.view(-1, 2, 4, 2).transpose(1, 2))

@@ -1,5 +1,6 @@
 """Kernels of the backward pass with their tiles, and how they are launched on the heads of a call."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -89,7 +90,7 @@ def config_of(problem: KernelProblem) -> BackwardConfig:
     config = backward_config(problem.query.shape[-1], problem.value.shape[-1])
     device = problem.query.device
     if not problem.deterministic and cuda.gains(problem) and can_compile(device) and device not in _not_proven:
-        return _CUDA
+        return _cuda_config(cuda.columns_of(problem) or 0)
     whole = problem.deterministic and not config.spills and fixed_point_suffices(problem)
     return config._replace(fixed_point=True) if whole else config
 
@@ -114,7 +115,12 @@ def backward_config(d: int, width: int) -> BackwardConfig:
     return BackwardConfig(spilled_key_gradients_kernel, 256, 256, 64, 64, 3, 2)
 
 
-_CUDA = BackwardConfig(cuda.launch_key_stationary, cuda.D, cuda.D, cuda.ROWS, cuda.KEYS, cuda.STAGES, cuda.SLOTS)
+@lru_cache(maxsize=8)
+def _cuda_config(d: int) -> BackwardConfig:
+    stages, slots, _ = cuda.rings_of(d)
+    return BackwardConfig(cuda.launch_key_stationary, d, d, cuda.ROWS, cuda.KEYS, stages, slots)
+
+
 _not_proven: set[torch.device] = set()
 
 

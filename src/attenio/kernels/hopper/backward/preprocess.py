@@ -65,9 +65,17 @@ def _clear(DQAcc, at, D: tl.constexpr):
 def _prepare(
     Out, dO, Largest, Total, Lse, Delta, DQScale, MaximaBits, batch, head, from_row, to_row, acc_row, batch_head, tile,
     o_b, o_h, o_n, g_b, g_h, g_n, queries, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, PARTS: tl.constexpr,
+    BY_THREADS: tl.constexpr,
 ):  # fmt: skip
-    """The numbers of 64 rows of a head, which are read from ``from_row`` on and go to ``to_row``, or ``acc_row``."""
-    positions, columns = tile * 64 + tl.arange(0, 64), tl.arange(0, PADDED_WIDTH)
+    """The numbers of 64 rows of a head, which are read from ``from_row`` on and go to ``to_row``, or ``acc_row``.
+
+    In the order of rows, or ``BY_THREADS`` of a product: pairs of rows j and j + 1 that one thread has side by side.
+    """
+    of_tile, columns = tl.arange(0, 64), tl.arange(0, PADDED_WIDTH)
+    positions = tile * 64 + of_tile
+    places = positions
+    if BY_THREADS:
+        places = tile * 64 + (of_tile & 49 | (of_tile & 6) << 1 | of_tile >> 2 & 2)
     inside = positions < queries
     inside_tile = inside[:, None] & (columns < WIDTH)[None, :]
     rows = positions.to(tl.int64)[:, None]
@@ -77,9 +85,9 @@ def _prepare(
     largest = tl.load(Largest + from_row + positions, mask=inside, other=0.0)
     output = tl.load(o, mask=inside_tile, other=0.0, eviction_policy="evict_first").to(tl.float32)
     gradient = tl.load(g, mask=inside_tile, other=0.0).to(tl.float32)
-    tl.store(Lse + to_row + positions, tl.where(total == 0.0, float("inf"), largest + tl.log2(total)))
+    tl.store(Lse + to_row + places, tl.where(total == 0.0, float("inf"), largest + tl.log2(total)))
     delta = tl.sum(output * gradient, 1)
-    tl.store(Delta + to_row + positions, delta)
+    tl.store(Delta + to_row + places, delta)
     if PARTS > 0:
         tl.store(DQScale + acc_row + positions, fixed_point_scale(gradient, delta, MaximaBits, batch_head, PARTS))
 
@@ -89,7 +97,7 @@ def preprocess_kernel(
     Out, dO, Largest, Total, Lse, Delta, DQAcc, DQScale, MaximaBits, dQ,
     o_b, o_h, o_n, g_b, g_h, g_n, heads, group, queries, padded, scale, first_done, done, first_next, following,
     WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, D_WIDTH: tl.constexpr, D: tl.constexpr, ACCUMULATES: tl.constexpr,
-    PARTS: tl.constexpr,
+    PARTS: tl.constexpr, BY_THREADS: tl.constexpr,
 ):  # fmt: skip
     """A program takes 64 rows of a head that is done, one of ``done`` from ``first_done`` on, and those of one to come.
 
@@ -110,7 +118,7 @@ def preprocess_kernel(
         _prepare(
             Out, dO, Largest, Total, Lse, Delta, DQScale, MaximaBits, head // heads, head % heads,
             head * queries, head * padded, place * padded, head // group, tile,
-            o_b, o_h, o_n, g_b, g_h, g_n, queries, WIDTH, PADDED_WIDTH, PARTS,
+            o_b, o_h, o_n, g_b, g_h, g_n, queries, WIDTH, PADDED_WIDTH, PARTS, BY_THREADS,
         )  # fmt: skip
 
 
@@ -132,6 +140,8 @@ class RowStatistics(NamedTuple):
     dq_scale: Tensor | None
     maxima: Maxima | None
     group: int
+    # Whether lse and delta are in the order in which threads of a product have rows.
+    by_threads: bool = False
 
     @classmethod
     def of(
@@ -142,6 +152,7 @@ class RowStatistics(NamedTuple):
         d: int = 0,
         *,
         fixed_point: bool = False,
+        by_threads: bool = False,
     ) -> "RowStatistics":
         """From output, largest, total and gradient; with accumulators ``d`` wide of so many heads at once, if any."""
         flat = (grouped_heads(tensor).flatten(1, 2) for tensor in (saved[0], saved[3]))
@@ -157,7 +168,7 @@ class RowStatistics(NamedTuple):
         elif d:
             dq_acc = torch.empty(at_once * padded, d, dtype=torch.float32, device=device)
         largest, total = saved[1].contiguous(), saved[2].contiguous()
-        return cls(output, gradient, largest, total, lse, delta, dq_acc, dq_scale, maxima, problem.group)
+        return cls(output, gradient, largest, total, lse, delta, dq_acc, dq_scale, maxima, problem.group, by_threads)
 
     @property
     def padded(self) -> int:
@@ -193,6 +204,6 @@ class RowStatistics(NamedTuple):
                 scale, done.start, len(done), following.start, len(following),
             ), (
                 width, max(16, 1 << (width - 1).bit_length()), *widths, self.dq_acc is not None,
-                0 if maxima is None else maxima.bits.shape[1],
+                0 if maxima is None else maxima.bits.shape[1], self.by_threads,
             ),
         )  # fmt: skip

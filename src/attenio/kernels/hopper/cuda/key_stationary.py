@@ -10,8 +10,10 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
+from attenio.kernels.gpu.counters import counters
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import Product, source
+from attenio.kernels.hopper.cuda.tiles import panel
 from attenio.kernels.hopper.descriptors import padded_descriptor
 from attenio.kernels.replay.launches import launch_compiled
 
@@ -21,31 +23,28 @@ if TYPE_CHECKING:
 
 KERNEL = "key_stationary_kernel"
 # As in the kernel.
-D, ROWS, KEYS, STAGES, SLOTS = 64, 64, 128, 4, 4
-_WARPGROUPS = 4
-# Q and dO of every stage, K twice and V, slots of dS, two numbers of every row, barriers.
-SHARED_BYTES = (
-    2 * D * (2 * STAGES * ROWS + 3 * KEYS)
-    + 2 * SLOTS * KEYS * ROWS
-    + 8 * STAGES * ROWS
-    + 8 * (3 * STAGES + 2 * SLOTS + 6)
-)
-# A tile of keys meets so many rows on average, or fewer: blocks that follow each other in one program gain 8 to 18
-# percent at 1K tokens and 2 at 4K causal; at 4K full Gluon's kernel is 4 percent faster.
+ROWS, KEYS = 64, 128
+_K_BUFFERS, _WARPGROUPS = 2, 4
+# Columns that heads are computed in.
+WIDTHS = (64, 96)
+# Heads up to 64 wide: a tile of keys meets so many rows on average, or fewer. Blocks that follow each other in one
+# program gain 9 to 17 percent at 1K tokens and 3 at 4K causal; at 4K full Gluon's kernel is 2 percent faster. Wider
+# heads gain at every length: 2 to 7 percent from 4K tokens on, 8 to 12 at 1K (``studies/hopper/tuning.json``, run 31).
 _FEW_ROWS = 17 * 128
-# Key tiles of causal heads come in pairs of a long and a short one if a processor has so many of them.
-_MANY = 4
 
 
 class GradientWork(ctypes.Structure):
     """The last parameter of the kernel: addresses, then numbers."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("QueryGradients", "KeyGradients", "ValueGradients", "Lse", "Delta")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("QueryGradients", "KeyGradients", "ValueGradients", "Lse", "Delta", "Counters")
+        ),
         *(
             (name, ctypes.c_int)
             for name in (
-                "places", "pairs", "first_head", "together", "kv_heads", "group_parts", "group", "queries", "keys",
+                "blocks", "programs", "first_head", "together", "kv_heads", "group_parts", "group", "queries", "keys",
                 "above", "padded", "width", "v_width",
             )
         ),
@@ -55,15 +54,32 @@ class GradientWork(ctypes.Structure):
 
 def gains(problem: KernelProblem) -> bool:
     """Whether it computes the gradients of a problem, and faster than Gluon's kernel: full and causal heads in bf16."""
-    if problem.query.dtype != torch.bfloat16 or max(problem.query.shape[-1], problem.value.shape[-1]) > D:
+    columns, band = columns_of(problem), Band.of(problem)
+    if problem.query.dtype != torch.bfloat16 or columns is None or band.cuts_before:
         return False
-    return _meets_few_rows(Band.of(problem), problem.queries, problem.keys, problem.group)
+    return columns > WIDTHS[0] or _meets_few_rows(band, problem.queries, problem.keys, problem.group)
+
+
+def columns_of(problem: KernelProblem) -> int | None:
+    """The columns that a problem is computed in, if the kernel has so many."""
+    widest = max(problem.query.shape[-1], problem.value.shape[-1])
+    return next((columns for columns in WIDTHS if widest <= columns), None)
+
+
+def rings_of(d: int) -> tuple[int, int, int]:
+    """Stages of rows, slots of dS and tiles of dQ that leave, as in the kernel."""
+    return (4, 4, 2) if d == 64 else (4, 2, 1)
+
+
+def shared_bytes(d: int) -> int:
+    """Q and dO of every stage, K twice and V, slots of dS, tiles of dQ, two numbers of every row, barriers."""
+    stages, slots, staged = rings_of(d)
+    matrices = 2 * d * (2 * stages * ROWS + (_K_BUFFERS + 1) * KEYS) + 2 * slots * KEYS * ROWS + 4 * staged * ROWS * d
+    return matrices + 8 * stages * ROWS + 8 * (3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots) + 4 * _K_BUFFERS
 
 
 @lru_cache(maxsize=512)
 def _meets_few_rows(band: Band, queries: int, keys: int, group: int) -> bool:
-    if band.cuts_before:
-        return False
     spans = band.spans(queries, keys, KEYS, ROWS)
     return group * sum(map(len, spans)) <= _FEW_ROWS * len(spans)
 
@@ -71,37 +87,36 @@ def _meets_few_rows(band: Band, queries: int, keys: int, group: int) -> bool:
 def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
     """Gradients of keys and values of a chunk; dQ is added to the accumulators."""
     problem, band, statistics, device = call.problem, call.visible.band, call.statistics, call.query.device
+    d = call.config.d
     described = tuple(
-        padded_descriptor(tensor, rows, D)
+        padded_descriptor(tensor, rows, panel(d))
         for tensor, rows in ((call.query, ROWS), (call.key, KEYS), (call.value, KEYS), (call.gradient, ROWS))
     )
-    processors = processors_of(device)
-    pairs = band.is_causal and chunk.blocks >= _MANY * processors
-    places = len(chunk.batch_heads) * -(-len(chunk.tiles) // 2) if pairs else chunk.blocks
+    programs = min(chunk.blocks, processors_of(device))
     arguments = (
-        statistics.dq_acc, call.gradients.key, call.gradients.value, statistics.lse, statistics.delta, places,
-        int(pairs), chunk.batch_heads.start, chunk.together, problem.kv_heads, call.group_parts, problem.group,
-        problem.queries, problem.keys, band.above, statistics.padded, problem.key.shape[-1], problem.value.shape[-1],
-        problem.scale * LOG2_E, problem.scale,
+        statistics.dq_acc, call.gradients.key, call.gradients.value, statistics.lse, statistics.delta,
+        counters(device, 2), chunk.blocks, programs, chunk.batch_heads.start, chunk.together, problem.kv_heads,
+        call.group_parts, problem.group, problem.queries, problem.keys, band.above, statistics.padded,
+        problem.key.shape[-1], problem.value.shape[-1], problem.scale * LOG2_E, problem.scale,
     )  # fmt: skip
     masked = band.masks(problem.queries, problem.keys, KEYS)
-    launcher = launcher_of(ELEMENTS[call.query.dtype], device, masked=masked)
-    launch_compiled(launcher, KERNEL, min(places, processors), described, arguments, {"MASKED": int(masked)})
+    launcher = launcher_of(ELEMENTS[call.query.dtype], d, device, masked=masked)
+    launch_compiled(launcher, KERNEL, programs, described, arguments, {"D": d, "MASKED": int(masked)})
 
 
 @lru_cache(maxsize=64)
-def launcher_of(element: str, device: torch.device, *, masked: bool) -> CudaLauncher:
+def launcher_of(element: str, d: int, device: torch.device, *, masked: bool) -> CudaLauncher:
     """Compiled and loaded once for each device."""
     del device  # a module belongs to the current one
-    text = gradient_source(element, masked=masked)
-    return CudaLauncher(CudaKernel(KERNEL, text, element, WARPGROUP * _WARPGROUPS, SHARED_BYTES, GradientWork))
+    text = gradient_source(element, d, masked=masked)
+    return CudaLauncher(CudaKernel(KERNEL, text, element, WARPGROUP * _WARPGROUPS, shared_bytes(d), GradientWork))
 
 
-def gradient_source(element: str, *, masked: bool) -> str:
+def gradient_source(element: str, d: int, *, masked: bool) -> str:
     """The kernel's text, with products that make scores, dP, gradients of keys or values, and dQ."""
     products = (
-        Product("scores_product", ROWS), Product("dp_product", ROWS, a_in_registers=True),
-        Product("gradient_product", D, a_in_registers=True, b_by_columns=True),
-        Product("query_product", D, a_by_columns=True, b_by_columns=True),
+        Product("scores_product", ROWS), Product("held_product", ROWS, a_in_registers=True),
+        Product("gradient_product", d, a_in_registers=True, b_by_columns=True),
+        Product("query_product", d, a_by_columns=True, b_by_columns=True),
     )  # fmt: skip
-    return source("key_stationary.cu", element, {"MASKED": int(masked)}, products)
+    return source("key_stationary.cu", element, {"D": d, "MASKED": int(masked)}, products)
