@@ -21,6 +21,7 @@ from attenio.cluster.executor.attention import attend_shares, network_of
 from attenio.cluster.executor.call import chunked, cluster_call, workload_of
 from attenio.cluster.layouts import layout_bytes
 from attenio.cluster.patches import Patchwork, tables
+from attenio.cluster.patches.halves import halves
 from attenio.cluster.strips import Owners, Strips
 from attenio.cluster.words import Shares
 from attenio.kernels.call.masking import MaskArguments
@@ -127,6 +128,7 @@ def in_patches() -> list[dict[str, Any]]:
     columns = tuple(key for row in range(ranks) for key in range(row + 1))
     kept = [each for each in tables() if each.devices == ranks and each.blocks <= 32][:2]
     every = [Patchwork(owners=tuple(range(ranks)), makers=makers) for makers in ((rows, shared), (columns,))]
+    every.append(halves(ranks // 2, ranks // 4))
     return with_layouts(*((each, torch.float32) for each in (*every, *kept)), (kept[0], torch.bfloat16))
 
 

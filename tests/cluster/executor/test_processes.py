@@ -69,7 +69,7 @@ def test_dtensors_over_meshes_give_what_one_device_gives_and_send_what_is_planne
     assert sum(case["planned"] is None for case in ran["said"][0]) <= 2
 
 
-@pytest.mark.parametrize(("layouts", "count"), [("in_strips", 3), ("in_patches", 5)])
+@pytest.mark.parametrize(("layouts", "count"), [("in_strips", 3), ("in_patches", 6)])
 def test_layouts_over_processes_give_what_one_device_gives_and_send_what_is_planned(
     layouts: str, count: int, found: dict[str, Any]
 ) -> None:

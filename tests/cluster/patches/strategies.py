@@ -3,11 +3,14 @@
 from hypothesis import strategies as st
 
 from attenio.cluster.patches import Patchwork
+from attenio.cluster.patches.halves import halves
 from attenio.workload import Workload
 
 
 @st.composite
 def patchworks(draw: st.DrawFn) -> Patchwork:
+    if draw(st.integers(0, 3)) == 3:
+        return draw(st.sampled_from([halves(1, 0), halves(1, 1), halves(2, 1), halves(2, 0)]))
     ranks, each = draw(st.integers(1, 5)), draw(st.integers(1, 2))
     blocks = ranks * each
     owners = draw(st.permutations([rank for rank in range(ranks) for _ in range(each)]))

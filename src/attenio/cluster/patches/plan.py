@@ -9,6 +9,7 @@
 from dataclasses import dataclass
 
 from attenio.cluster.layout_plan import LayoutPlan
+from attenio.cluster.patches.halves import halves
 from attenio.cluster.patches.layout import Patchwork
 from attenio.cluster.patches.tables import tables
 from attenio.cluster.patches.words import check_workload, patches_words
@@ -17,6 +18,8 @@ from attenio.cluster.words import StageWords
 from attenio.workload import Workload
 
 _LEAST = 16  # tokens of a block from which on tables are looked at
+# Numbers of KV heads that two ranks each share in halves, and blocks up to which these are cut to pass on small parts.
+_HALVES, _CUT, _FINE = range(4, 33), 4, 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +55,15 @@ def best_patches(workload: Workload, devices: int) -> PatchesPlan | None:
         return None
     plans = [
         plan_patches(workload, each)
-        for each in tables()
+        for each in (*tables(), *_halves_of(workload.kv_heads, devices))
         if each.devices == devices and workload.kv_heads % each.heads == 0 and workload.keys >= _LEAST * each.blocks
     ]
     return min(plans, key=lambda plan: plan.words_per_device, default=None)
+
+
+def _halves_of(heads: int, devices: int) -> tuple[Patchwork, ...]:
+    """Patchworks of two ranks a KV head: all by keys, and half of them by rows."""
+    if devices != 2 * heads or heads not in _HALVES:
+        return ()
+    found = tuple(halves(heads, by_rows) for by_rows in (0, heads // 2))
+    return found + tuple(each.finer(_CUT) for each in found if each.blocks <= _FINE)
