@@ -245,7 +245,10 @@ def _runs_on_pages(problem: PagedProblem, *, together: bool) -> str:
     from attenio.kernels.hopper import pages as hopper_pages
     from attenio.kernels.triton.pages import tiles_of
 
-    if together and is_hopper(problem.query.device) and hopper_pages.why_not(problem) is None:
+    here = is_hopper(problem.query.device)
+    if together and here and hopper_pages.why_not(problem) is None:
         return "in Gluon and Triton: gluon_page_runs_kernel, page_runs_kernel and merge_pages_kernel"
+    if not together and here and hopper_pages.why_not_apart(problem) is None:
+        return f"in Gluon: split_pages_kernel, one launch, from {hopper_pages.APART_TILES}"
     names = "page_runs_kernel and merge_pages_kernel" if together else "paged_kernel, one launch"
     return f"in Triton: {names}, from {tiles_of(problem, together=together)[0]}"

@@ -105,7 +105,7 @@ def _after_prefix(
 
 
 @gluon.jit
-def _joined(
+def joined(
     Partial, Statistics, first_row, splits, LAYOUT: gl.constexpr,
     ROWS: gl.constexpr, PART_ROWS: gl.constexpr, W_PADDED: gl.constexpr, AT_ONCE: gl.constexpr, EVEN: gl.constexpr,
 ):  # fmt: skip
@@ -324,7 +324,7 @@ def split_keys_kernel(
                 [1, 1, 4 if W_PADDED * OVER >= 128 * WARPS else 1], [1, 1, 32], [1, OVER, WARPS // OVER], [2, 1, 0]
             )
             for first_row in range(0, row_count, JOINED_ROWS):
-                all_acc, all_largest, all_total = _joined(
+                all_acc, all_largest, all_total = joined(
                     Partial, Statistics, first_row, splits, JOINED, JOINED_ROWS, PART_ROWS, W_PADDED, AT_ONCE, EVEN
                 )
                 if PrefixPartial is not None:

@@ -34,7 +34,7 @@ _WORTH_BYTES, _MEASURED_FLOPS = 2**27, 2**40
 class PageTiles:
     """Rows and keys of a tile; warps of a block, and stages: half of them find pages, the other half reads them.
 
-    ``gluon`` where a kernel of one kind of GPU computes the runs that requests share.
+    ``gluon`` where a kernel of one kind of GPU computes the runs that requests share, or what each reads for itself.
     """
 
     rows: int
@@ -68,7 +68,16 @@ class GluonRuns(NamedTuple):
     launch: RunsOfItems
 
 
-def attend(problem: PagedProblem, plan: PagedPlan | None, gluon: GluonRuns | None = None) -> tuple[Tensor, Tensor]:
+class GluonApart(NamedTuple):
+    """Tiles of a kernel for requests that each read their own pages, and what launches it into outputs and sums."""
+
+    tiles: PageTiles
+    launch: Callable[[PagedProblem, PageTiles, tuple[Tensor, Tensor]], None]
+
+
+def attend(
+    problem: PagedProblem, plan: PagedPlan | None, gluon: GluonRuns | None = None, apart: GluonApart | None = None
+) -> tuple[Tensor, Tensor]:
     """Outputs (tokens, heads, width) and log-sum-exps (tokens, heads), the natural ones."""
     if problem.key.stride(3) != 1 or problem.value.stride(3) != 1:
         raise InvalidInput("the columns of a page are not next to each other; give pages that are contiguous in d")
@@ -90,18 +99,23 @@ def attend(problem: PagedProblem, plan: PagedPlan | None, gluon: GluonRuns | Non
     together = plan is not None and not plan.tree.is_flat
     bytes_read = problem.requests * problem.placement.table.shape[1] * problem.page_size * problem.kv_heads
     bytes_read *= (problem.query.shape[2] + problem.width) * problem.key.dtype.itemsize
-    name = _kind(problem, "shared" if together else "paged")
+    name = _kind(problem, "shared" if together else "paged" if apart is None else "paged, by TMA")
 
     def run(tiles: PageTiles) -> None:
         if together:
             assert plan is not None
             _run_together(problem, plan, tiles, (output, lse), gluon)
+        elif tiles.gluon:
+            assert apart is not None
+            apart.launch(problem, tiles, (output, lse))
         else:
             _run_apart(problem, tiles, (output, lse))
 
     candidates = tiles_of(problem, together=together)
     if together and gluon is not None:
         candidates = [gluon.tiles, *candidates]
+    if not together and apart is not None:
+        candidates = [apart.tiles, *candidates]
     tuned(name, candidates, run, device, _MEASURED_FLOPS if bytes_read >= _WORTH_BYTES else 0)
     return output, lse
 
@@ -154,7 +168,7 @@ def _run_apart(problem: PagedProblem, tiles: PageTiles, into: tuple[Tensor, Tens
         paged_kernel, units * splits, (
             problem.query, *_pools(problem), *into, sums, statistics, counters(device, units),
             problem.placement.table, problem.placement.lengths, problem.starts, *(problem.scales or (None, None)),
-            _sinks(problem), *_strides(problem), *into[0].stride()[:2], problem.placement.table.stride(0),
+            sinks_of(problem), *_strides(problem), *into[0].stride()[:2], problem.placement.table.stride(0),
             problem.requests, tokens, problem.new, problem.kv_heads, problem.key.shape[0], places, splits,
             *_score_numbers(problem),
         ), {**_constants(problem, tiles), "JOINS": apart, "LOG2_E": LOG2_E},
@@ -186,7 +200,8 @@ def _run_together(
     blocks = -(-heads // _MERGED_HEADS)
     launch_noted(
         merge_pages_kernel, problem.query.shape[0] * blocks,
-        (*into, sums, statistics, items.token_slots, items.slot_starts, _sinks(problem), *into[0].stride()[:2], heads),
+        (*into, sums, statistics, items.token_slots, items.slot_starts, sinks_of(problem),
+         *into[0].stride()[:2], heads),
         {"HEADS": _MERGED_HEADS, "AT_ONCE": _MERGED_SLOTS, "WIDTH": problem.width, "W_PADDED": _padded(problem.width),
          "LOG2_E": LOG2_E, **_overlaps(problem)},
     )  # fmt: skip
@@ -270,8 +285,9 @@ def _uploaded(problem: PagedProblem, parts: list[list[PagePart]], lengths: Any, 
     )
 
 
-def _sinks(problem: PagedProblem) -> Tensor | None:
-    return None if problem.sinks is None else problem.sinks.detach().float()
+def sinks_of(problem: PagedProblem) -> Tensor | None:
+    """As kernels read them: one number after the other, in single precision."""
+    return None if problem.sinks is None else problem.sinks.detach().float().contiguous()
 
 
 def _pools(problem: PagedProblem) -> tuple[Tensor, Tensor]:
