@@ -1,12 +1,14 @@
 """The kernels on pages in Triton's interpreter against the definition, and what they compile to for Hopper."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from tests.kernels.records import portable
 
 from attenio.kernels.call.pages.bits import quantised
 from attenio.kernels.call.pages.plan import plan_of
-from attenio.kernels.call.pages.problem import PageArguments, paged_problem
+from attenio.kernels.call.pages.problem import PageArguments, _on_device, paged_problem
 from attenio.kernels.triton import pages
 from kernels.pages.paging import Requests, exact
 
@@ -85,6 +87,20 @@ def test_rows_of_impossible_pages_and_lengths_become_nan_and_no_others():
     output, _ = attended(problem)
     assert output[:, :3].isnan().all()
     torch.testing.assert_close(output[:, 3].double(), right[:, 3], rtol=1e-4, atol=1e-5)
+
+
+def test_tables_factors_and_sinks_may_have_any_strides():
+    requests = Requests([150, 90], [1, 3], page_size=16, heads=(4, 2), width=(32, 24), prefix=64, dtype=torch.float32)
+    requests.q = requests.q.bfloat16()
+    (requests.k, of_keys), (requests.v, of_values) = (quantised(x, torch.int8) for x in (requests.k, requests.v))
+    right, _ = exact(requests, causal=True, scales=(of_keys, of_values), sinks=(sinks := torch.randn(8)[::2]))
+    requests.table = requests.table.T.contiguous().T
+    scales = tuple(each.T.contiguous().T for each in (of_keys, of_values))
+    problem = problem_of(requests, causal=True, scales=scales, sinks=sinks)
+    on_a_gpu = replace(problem, placement=_on_device(requests.table, requests.lengths, requests.q))
+    for each, plan in ((problem, None), (problem, plan_of(problem)), (on_a_gpu, None)):
+        output, _ = attended(each, plan)
+        torch.testing.assert_close(output.double(), right, rtol=1e-2, atol=1e-2 * float(right.abs().max()))
 
 
 _COMPILES = """

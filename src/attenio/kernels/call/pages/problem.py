@@ -120,7 +120,8 @@ def paged_problem(query: Tensor, key: Tensor, value: Tensor, asked: PageArgument
     return PagedProblem(
         query=packed, key=key, value=value, placement=placement, starts=starts, known_starts=known_starts, new=new,
         scale=scale, left=left,
-        right=right, softcap=scores.softcap, sinks=scores.sinks, scales=asked.scales,
+        right=right, softcap=scores.softcap, sinks=scores.sinks,
+        scales=None if asked.scales is None else (asked.scales[0].contiguous(), asked.scales[1].contiguous()),
     )  # fmt: skip
 
 
@@ -214,7 +215,8 @@ def _on_device(pages: Tensor, lengths: Tensor, query: Tensor) -> Placement:
     for name, given in (("pages", pages), ("lengths", lengths)):
         if given.device != query.device or given.dtype not in (torch.int32, torch.int64):
             raise InvalidInput(f"{name} is {given.dtype} on {given.device}; give 32-bit integers on {query.device}")
-    return Placement(pages.to(torch.int32), lengths.to(torch.int32).contiguous(), None)
+    table = pages.to(torch.int32)  # its rows may lie apart, as those of a part of a larger table do
+    return Placement(table if table.stride(1) == 1 else table.contiguous(), lengths.to(torch.int32).contiguous(), None)
 
 
 def _starts(given: Any, query: Tensor, requests: int) -> tuple[Tensor | None, Integers | None, int]:
@@ -238,13 +240,13 @@ def _starts(given: Any, query: Tensor, requests: int) -> tuple[Tensor | None, In
             f"query is {tuple(query.shape)}; with cu_seqlens= give (heads, tokens, d), or a batch of 1"
         )
     if given.device.type == "cuda":
-        return given.to(torch.int32), None, tokens
+        return given.to(torch.int32).contiguous(), None, tokens
     starts = given.numpy().astype(np.int64)
     if starts[0] != 0 or starts[-1] != tokens or (np.diff(starts) < 0).any():
         raise InvalidInput(
             f"cu_seqlens does not go up from 0 to the {tokens:,} tokens of query; give cumulative lengths"
         )
-    return given.to(query.device, torch.int32), starts, int(np.diff(starts).max(initial=0))
+    return given.to(query.device, torch.int32).contiguous(), starts, int(np.diff(starts).max(initial=0))
 
 
 def problem_on_pages(

@@ -49,7 +49,7 @@ class PageTable:
     def on(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Both as 32-bit integers on a device, copied there once."""
         if device not in self._copies:
-            tensors = (torch.from_numpy(array.astype(np.int32)) for array in (self.pages, self.lengths))
+            tensors = (torch.from_numpy(array.astype(np.int32, order="C")) for array in (self.pages, self.lengths))
             pages, lengths = (tensor.to(device, non_blocking=True) for tensor in tensors)
             self._copies[device] = pages, lengths
         return self._copies[device]
