@@ -56,6 +56,7 @@ class Driver:
         q, k, v = (self._tensor(at) for at in maps)
         batch, heads = q.shape[:2]
         assert (heads, q.shape[2], k.shape[2], v.shape[3]) == (work.heads, work.queries, work.keys, work.width)
+        self.work = work
         starts = memory(work.Starts, programs + 1, torch.int32)
         tiles = memory(work.Entries, 4 * int(starts[-1]), torch.int32).view(-1, 4)[:, :2]
         assert len({tuple(each) for each in tiles.tolist()}) == len(tiles)
@@ -135,6 +136,7 @@ def test_a_launch_hands_over_what_the_kernel_needs(found, widths, columns, seen)
     ((function, programs, threads, shared_bytes, stream),) = found.launches
     assert function[1:] == ("attenio_kernel", shared_bytes) and threads == 128 * (tiles.consumers + 1) and stream == 7
     assert programs == min(132, 2 * 6 * -(-200 // tiles.row_tile))
+    assert found.work.missing == (-200 % tiles.row_tile if seen == {"above": 130} else 0)
     assert {each[-1][-2:] for each in found.maps.values()} == {
         (64, 64 if widths[0] == 192 else 32), (tiles.key_tile, 64 if widths[0] == 192 else 32),
     }  # fmt: skip

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attenio.kernels.gpu.band import Band
+from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.ranking import Extent, TileTimes, predicted_us, ranked_tiles
 from attenio.kernels.hopper.schedule import key_tiles, schedule
 from attenio.kernels.hopper.tiles import hopper_tiles, possible_tiles
@@ -18,7 +19,8 @@ def extent_of(heads, queries, keys=None, *, causal=False):
 
 def scheduled_us(tiles, times, extent):
     """The time of the program that ends last, by the lists that the kernel reads."""
-    lengths = key_tiles(*extent[1:], row_tile=tiles.row_tile, key_tile=tiles.key_tile)
+    missing = tiles.missing_rows(extent.queries, extent.band)
+    lengths = key_tiles(*extent[1:], row_tile=tiles.row_tile, key_tile=tiles.key_tile, missing=missing)
     lists = schedule(lengths, extent.batch_heads, programs=PROCESSORS * tiles.blocks, heads_at_once=2**20)
     costs = times.row_tile_us + lengths[lists.entries[:-1, 1] // 2] * times.key_tile_us
     return max(part.sum() for part in np.split(costs, lists.starts[1:-1]))
@@ -28,7 +30,8 @@ def scheduled_us(tiles, times, extent):
 def test_a_predicted_time_is_that_of_the_schedule_but_for_one_row_tile(seed):
     draw = np.random.default_rng(seed)
     d = int(draw.choice([32, 64, 128, 192]))
-    tiles = possible_tiles(d, d)[draw.integers(len(possible_tiles(d, d)))]
+    tried = (*possible_tiles(d, d), *cuda_tiles(d, d))
+    tiles = tried[draw.integers(len(tried))]
     heads, queries, keys = (int(draw.integers(1, most)) for most in (300, 3000, 3000))
     extent = extent_of(heads, queries, queries + keys, causal=bool(draw.integers(2)))
     times = TileTimes(float(draw.uniform(0.5, 4)), float(draw.uniform(0.5, 2)))
@@ -52,3 +55,15 @@ def test_a_vision_transformer_of_197_tokens_leaves_few_rows_empty():
 
 def test_widths_that_were_not_measured_are_ranked_by_the_roofline():
     assert ranked_tiles(96, 32, extent_of(8, 4096), PROCESSORS) == hopper_tiles(96, 32)
+
+
+@pytest.mark.parametrize("n", [1024, 4096, 5000])
+def test_of_causal_rows_in_cuda_the_first_tile_is_the_one_that_is_not_whole(n):
+    (tiles, *_), causal = cuda_tiles(64, 64), Band(above=0)
+    missing = tiles.missing_rows(n, causal)
+    assert (n + missing) % tiles.row_tile == 0 and not tiles.missing_rows(n, Band())
+    with_missing, without = (
+        key_tiles(n, n, causal, row_tile=tiles.row_tile, key_tile=tiles.key_tile, missing=each).sum()
+        for each in (missing, 0)
+    )
+    assert with_missing < without

@@ -30,13 +30,18 @@ def test_every_row_tile_of_every_head_is_computed_once(lengths, heads, programs,
     assert all(len(each) > 0 for each in lists_of(found))
 
 
-@given(n=st.integers(1, 400), keys=st.integers(1, 400), row_tile=st.sampled_from((64, 128)), key_tile=st.just(64))
-def test_key_tiles_are_those_with_a_score(n, keys, row_tile, key_tile):
-    counted = key_tiles(n, keys, Band(above=keys - n), row_tile=row_tile, key_tile=key_tile)
+@given(
+    n=st.integers(1, 400), keys=st.integers(1, 400), row_tile=st.sampled_from((64, 128)), key_tile=st.just(64),
+    missing=st.integers(0, 63),
+)  # fmt: skip
+def test_key_tiles_are_those_with_a_score(n, keys, row_tile, key_tile, missing):
+    counted = key_tiles(n, keys, Band(above=keys - n), row_tile=row_tile, key_tile=key_tile, missing=missing)
+    assert len(counted) == -(-(n + missing) // row_tile)
     i, j = np.arange(n)[:, None] + keys - n, np.arange(keys)
     seen = j <= i
     for tile, count in enumerate(counted):
-        rows = seen[tile * row_tile : (tile + 1) * row_tile].any(0)
+        first = tile * row_tile - missing
+        rows = seen[max(first, 0) : first + row_tile].any(0)
         touched = {int(key) // key_tile for key in np.flatnonzero(rows)}
         assert count == max(1, len(touched))
 

@@ -200,7 +200,10 @@ def _plan(kind: _Kind, tiles: HopperTiles) -> LaunchPlan:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
         lists, pace = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE), PACE
     else:
-        lengths = key_tiles(kind.queries, kind.keys, kind.band, row_tile=tiles.row_tile, key_tile=tiles.key_tile)
+        lengths = key_tiles(
+            kind.queries, kind.keys, kind.band, row_tile=tiles.row_tile, key_tile=tiles.key_tile,
+            missing=tiles.missing_rows(kind.queries, kind.band),
+        )  # fmt: skip
         at_once = max(_cache_bytes() // 2 // kind.head_bytes, programs // _WALK_TOGETHER)
         lists, pace = schedule(lengths, kind.batch_heads, programs=programs, heads_at_once=at_once), 0
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (lists.starts, lists.entries))

@@ -52,7 +52,10 @@ def ranked_tiles(d: int, width: int, extent: Extent, processors: int, *, cuda: b
 
 def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processors: int) -> float:
     """Time of a launch: rounds of row tiles of equal length, else their sum over all blocks, or the longest alone."""
-    lengths = key_tiles(extent.queries, extent.keys, extent.band, row_tile=tiles.row_tile, key_tile=tiles.key_tile)
+    lengths = key_tiles(
+        *extent[1:], row_tile=tiles.row_tile, key_tile=tiles.key_tile,
+        missing=tiles.missing_rows(extent.queries, extent.band),
+    )  # fmt: skip
     blocks, row_tiles = tiles.blocks * processors, extent.batch_heads * len(lengths)
     longest = times.row_tile_us + float(lengths.max()) * times.key_tile_us
     if lengths.min() == lengths.max():

@@ -57,9 +57,12 @@ class LaunchPlan(NamedTuple):
     band: Band
 
 
-def key_tiles(queries: int, keys: int, band: Band, *, row_tile: int, key_tile: int) -> Integers:
-    """How many key tiles each row tile may see, at least one: it is written even if it sees nothing."""
-    row = np.arange(0, queries, row_tile, dtype=np.int64)
+def key_tiles(queries: int, keys: int, band: Band, *, row_tile: int, key_tile: int, missing: int = 0) -> Integers:
+    """How many key tiles each row tile may see, at least one: it is written even if it sees nothing.
+
+    The first begins with so many ``missing`` rows.
+    """
+    row = np.arange(-missing, queries, row_tile, dtype=np.int64)
     last = np.minimum(row + row_tile, queries) - 1
     first, stop = np.maximum(row + band.below, 0), np.minimum(last + band.above + 1, keys)
     tiles: Integers = np.maximum(-(-stop // key_tile) - first // key_tile, 1)

@@ -12,6 +12,7 @@ from itertools import product
 from typing import ClassVar
 
 from attenio.catalogue import machine_named
+from attenio.kernels.gpu.band import Band
 
 ROWS = 64
 # Compute capability 9.0 (CUDA C++ Programming Guide, NVIDIA H100 whitepaper), per SM: registers, bytes of shared memory
@@ -61,6 +62,11 @@ class HopperTiles:
     def columns(self, d: int, width: int) -> tuple[int, int]:
         """Columns of keys and of values that heads of these widths are computed in."""
         return d, width
+
+    def missing_rows(self, queries: int, band: Band) -> int:
+        """Rows that the first tile has before the first row."""
+        del queries, band
+        return 0
 
     @property
     def registers(self) -> int:

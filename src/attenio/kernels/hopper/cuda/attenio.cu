@@ -37,8 +37,17 @@ struct Work {
     const int *Starts, *Entries;
     const float *Sinks;  // or null
     int heads, group, queries, keys, below, above, width;
+    int missing;  // rows that the first tile has before the first row, so that the last one is whole
     float scale_log2;
 };
+
+// The first row of an entry's tile, which may not be there.
+__device__ __forceinline__ int first_row(int code, const Work &work) {
+    return code / 2 * (CONSUMERS * ROWS) - work.missing;
+}
+__device__ __forceinline__ bool is_there(int row, const Work &work) {
+    return static_cast<u32>(row) < static_cast<u32>(work.queries);
+}
 
 struct Range {
     int start, stop, whole_start, whole_stop;
@@ -82,7 +91,7 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
     u32 turn = 0;
     for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
         const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
-        const int batch = batch_head / work.heads, head = batch_head % work.heads, row = code / 2 * (CONSUMERS * ROWS);
+        const int batch = batch_head / work.heads, head = batch_head % work.heads, row = first_row(code, work);
         const Range range = union_range(row, work);
         for (int step = 0; step < range.stop - range.start; step++) {
             const int key = (code % 2 ? range.stop - 1 - step : range.start + step) * KEY_TILE;
@@ -221,7 +230,7 @@ __device__ __forceinline__ void write_rows(const float (&o)[V / 2], const Rows &
             }
             exchange(words, lane);
             const int column = (chunk + lane) * 8;
-            if (at < work.queries && column < work.width)
+            if (is_there(at, work) && column < work.width)
                 *reinterpret_cast<uint4 *>(to + column) = make_uint4(words[0], words[1], words[2], words[3]);
         }
     }
@@ -284,7 +293,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
     if (me == CONSUMERS - 1) pass_turn(me);
     for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
         const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
-        const int tile_row = code / 2 * (CONSUMERS * ROWS), row = tile_row + me * ROWS;
+        const int tile_row = first_row(code, work), row = tile_row + me * ROWS;
         const bool backwards = code % 2;
         const int mine = row + thread / 32 * 16 + lane / 4;  // the first of this thread's two rows
         Range range = {0, work.keys / KEY_TILE, 0, work.keys / KEY_TILE};
@@ -353,7 +362,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         for (int of = 0; of < 2; of++) {
             rows.total[of] += __shfl_xor_sync(0xffffffff, rows.total[of], 1);
             rows.total[of] += __shfl_xor_sync(0xffffffff, rows.total[of], 2);
-            if (lane % 4 == 0 && mine + 8 * of < work.queries) {
+            if (lane % 4 == 0 && is_there(mine + 8 * of, work)) {
                 work.Largest[out_row + mine + 8 * of] = rows.largest[of];
                 work.Total[out_row + mine + 8 * of] = rows.total[of];
             }

@@ -30,7 +30,7 @@ class Work(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in ("Largest", "Total", "Output", "Starts", "Entries", "Sinks")),
-        *((name, ctypes.c_int) for name in ("heads", "group", "queries", "keys", "below", "above", "width")),
+        *((name, ctypes.c_int) for name in ("heads", "group", "queries", "keys", "below", "above", "width", "missing")),
         ("scale_log2", ctypes.c_float),
     )
 
@@ -63,7 +63,7 @@ def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles,
     arguments = (
         attended.largest, attended.total, attended.output, plan.starts, plan.entries, sinks,
         problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys, band.below, band.above,
-        problem.value.shape[-1], scale,
+        problem.value.shape[-1], tiles.missing_rows(problem.queries, band), scale,
     )  # fmt: skip
     constants = constants_of(tiles, plan.columns, band, problem.keys)
     launcher = launcher_of(ELEMENTS[query.dtype], tiles, constants, query.device)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.tiles import ROWS, SHARED_BYTES, HopperTiles
 
 # Heads of these widths of keys and values gain by it (``studies/hopper-tiles``).
@@ -26,6 +27,11 @@ class CudaTiles(HopperTiles):
     def columns(self, d: int, width: int) -> tuple[int, int]:
         """Columns of keys and of values that heads of these widths are computed in."""
         return cuda_columns(d, width) or (d, width)
+
+    def missing_rows(self, queries: int, band: Band) -> int:
+        """Rows that the first tile has before the first row: of causal heads it sees the fewest keys, the last the
+        most, so the first is the one that is not whole."""
+        return -queries % self.row_tile if band.is_causal else 0
 
     def shared_bytes(self, d: int, width: int) -> int:
         """Shared memory of a block: Q of every consumer, stages of K and V, barriers; as the kernel lays it out."""
