@@ -12,7 +12,8 @@ from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.hopper import backward, forward
 from attenio.kernels.hopper.backward import masks
 from attenio.kernels.hopper.backward.config import backward_config, config_of
-from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, parts_for
+from attenio.kernels.hopper.backward.group_parts import parts_for
+from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
 
@@ -111,7 +112,7 @@ def test_narrow_heads_by_gluon_and_by_cuda(shape, widths):
 
 @pytest.mark.parametrize("case", ["huge logits", "one hot", "all equal", "an outlier"])
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("d", [64, 128, 192, 256])
+@pytest.mark.parametrize("d", [64, 96, 128, 192, 256])
 def test_adversarial_inputs(d, deterministic, case):
     drawn = problem_of((1, 2, 2, 300, 300, -UNBOUNDED, 0), (d, d), torch.bfloat16)
     query = (drawn.query * {"huge logits": 30.0, "one hot": 30.0, "all equal": 0.0}.get(case, 1.0)).flatten(1, 2)
@@ -144,7 +145,7 @@ def test_scores_that_fp32_does_not_tell_apart_leave_no_gradient(d, dtype, determ
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("d", [64, 128, 192, 256])
+@pytest.mark.parametrize("d", [64, 96, 128, 192, 256])
 def test_packed_sequences_do_not_see_each_other(d, deterministic, monkeypatch):
     lengths = torch.tensor([0, 1, 130, 400, 640, 900])
     q, k, v, g = (torch.randn(1, heads, 900, d, device="cuda").bfloat16() for heads in (4, 2, 2, 4))

@@ -15,7 +15,7 @@ from attenio.kernels.hopper.cuda import compiler
 from attenio.kernels.hopper.cuda.attenio import constants_of, is_proven, products_of
 from attenio.kernels.hopper.cuda.compiler import CompileError
 from attenio.kernels.hopper.cuda.key_stationary import WIDTHS as WIDTHS_OF_GRADIENTS
-from attenio.kernels.hopper.cuda.key_stationary import gains, gradient_source
+from attenio.kernels.hopper.cuda.key_stationary import columns_of, gains, gradient_source
 from attenio.kernels.hopper.cuda.source import source
 from attenio.kernels.hopper.cuda.tiles import WIDTHS, CudaTiles, cuda_columns, cuda_tiles
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
@@ -82,13 +82,15 @@ def test_the_gradients_spill_nothing_and_multiply_on_tensor_cores(masked, d, tmp
 
 
 def test_gradients_in_cuda_are_those_of_short_or_wider_heads_in_bf16():
-    def gains_at(d=64, n=1024, dtype=torch.bfloat16, **seen):
+    def gains_at(d=64, n=1024, dtype=torch.bfloat16, group=1, **seen):
         q = torch.zeros(1, 1, 1, 1, 1, dtype=dtype).expand(1, 2, 1, n, d)
         heads = {"query": q, "key": q[:, :, 0], "value": q[:, :, 0]}
-        return gains(KernelProblem(**heads, visible=Visibility(group=1, **seen), scale=1.0))
+        problem = KernelProblem(**heads, visible=Visibility(group=1, **seen), scale=1.0)
+        return columns_of(problem) is not None and gains(problem, group)
 
     assert gains_at() and gains_at(d=40) and gains_at(n=4096, above=0) and gains_at(d=72, n=4096)
-    refused = {"n": 4096}, {"d": 104}, {"d": 72, "below": -99}, {"dtype": torch.float16}, {"below": -99}
+    assert gains_at(group=2) and gains_at(d=72, group=7)
+    refused = {"n": 4096}, {"group": 3}, {"d": 104}, {"d": 72, "below": -99}, {"dtype": torch.float16}, {"below": -99}
     assert not any(gains_at(**each) for each in refused)
 
 

@@ -7,7 +7,7 @@ from interpreted_backward import interpret
 from attenio.kernels import cpu
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
-from attenio.kernels.hopper.backward import key_stationary
+from attenio.kernels.hopper.backward import group_parts, key_stationary
 from attenio.kernels.hopper.backward.config import config_of
 from attenio.kernels.hopper.backward.fixed_point import Maxima
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
@@ -59,7 +59,8 @@ def test_parts_of_a_group_give_the_gradients_of_the_cpu(d, above, tried, monkeyp
     right = cpu.two_pass(exactly, cpu.Saved(*attended[:3], gradient.double()))
     saved = (attended.output.to(torch.bfloat16), attended.largest.float(), attended.total.float(), gradient)
     problem = KernelProblem.of_heads(q, k, v, seen, d**-0.5)
-    monkeypatch.setattr(key_stationary, "processors_of", lambda _device: 132)
+    for module in (key_stationary, group_parts):
+        monkeypatch.setattr(module, "processors_of", lambda _device: 132)
     assert key_stationary.parts_for(problem, config_of(problem)) == 6
     interpret(monkeypatch)
     for parts in tried:

@@ -7,6 +7,8 @@ gradients of keys and values, in the type of these, and they are summed at the e
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
 from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import torch
 import triton
@@ -15,8 +17,14 @@ import triton.language as tl
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Gradients
 from attenio.kernels.gpu.arguments import grouped_heads
+from attenio.kernels.gpu.band import Band
+from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper.backward.launch_groups import busy_time, launch_time
+from attenio.kernels.hopper.backward.preprocess import PADDING
 from attenio.kernels.replay.launches import launch_specialized
+
+if TYPE_CHECKING:
+    from attenio.kernels.hopper.backward.config import BackwardConfig
 
 # What summing is taken to cost, in tiles of rows (2.3 us each): a launch, and bytes mostly from L2 (2.6 TB/s).
 _SUM_LAUNCH, _SUM_BYTES = 1.0, 6e6
@@ -24,6 +32,36 @@ _SUM_LAUNCH, _SUM_BYTES = 1.0, 6e6
 _NUMBERS = 2048
 # What a block costs that begins while others run: its keys are read once more. And the time that parts must save.
 _BLOCK, _WORTH = 1.0, 0.03
+
+
+def parts_for(problem: KernelProblem, config: "BackwardConfig") -> int:
+    """Parts of a group that fill the SMs; one where accumulators are integers, whose scales are those of a KV head."""
+    if problem.group == 1 or config.fixed_point:
+        return 1
+    size = problem.batch, problem.kv_heads, problem.group, problem.queries, problem.keys
+    columns = int(problem.key.shape[-1] + problem.value.shape[-1])
+    return _parts(size, columns, Band.of(problem), config, processors_of(problem.query.device))
+
+
+@lru_cache(maxsize=512)
+def _parts(size: tuple[int, ...], columns: int, band: Band, config: "BackwardConfig", processors: int) -> int:
+    batch, kv_heads, group, queries, keys = size
+    steps, batch_heads = steps_of(band, queries, keys, group, config), batch * kv_heads
+    return best_parts(
+        batch_heads, group, steps, head_bytes(group, queries, config), batch_heads * keys * columns * 2, processors
+    )
+
+
+def head_bytes(group: int, queries: int, config: "BackwardConfig") -> int:
+    """Accumulators of a batch x KV head."""
+    return 4 * group * (-(-queries // PADDING) * PADDING) * config.d
+
+
+@lru_cache(maxsize=512)
+def steps_of(band: Band, queries: int, keys: int, group: int, config: "BackwardConfig") -> tuple[int, ...]:
+    """Tiles of rows that each tile of keys meets."""
+    rows = config.planned_rows
+    return tuple(group * len(span) // rows for span in band.spans(queries, keys, config.keys, rows))
 
 
 def in_parts(problem: KernelProblem, parts: int) -> KernelProblem:

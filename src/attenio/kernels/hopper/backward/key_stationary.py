@@ -13,7 +13,6 @@ for all heads first.
 """
 
 from dataclasses import replace
-from functools import lru_cache
 
 from torch import Tensor
 
@@ -23,10 +22,10 @@ from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.config import BackwardCall, BackwardConfig, config_of
-from attenio.kernels.hopper.backward.group_parts import best_parts, in_parts, joined
+from attenio.kernels.hopper.backward.group_parts import head_bytes, in_parts, joined, parts_for, steps_of
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups, launch_groups
 from attenio.kernels.hopper.backward.masks import VisibleRows
-from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
+from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.cuda.key_stationary import launch_key_stationary
 from attenio.kernels.hopper.descriptors import TmaDescriptor
 from attenio.kernels.replay.streams import forked, on_stream
@@ -75,39 +74,9 @@ def key_stationary_gradients(
 
 def groups_for(problem: KernelProblem, config: BackwardConfig) -> LaunchGroups:
     """Launches whose accumulators stay in L2, where that costs little time."""
-    steps = _steps(Band.of(problem), problem.queries, problem.keys, problem.group, config)
+    steps = steps_of(Band.of(problem), problem.queries, problem.keys, problem.group, config)
     batch_heads, processors = problem.batch * problem.kv_heads, processors_of(problem.query.device)
-    return launch_groups(batch_heads, steps, _head_bytes(problem.group, problem.queries, config), processors)
-
-
-def parts_for(problem: KernelProblem, config: BackwardConfig) -> int:
-    """Parts of a group that fill the SMs; one where accumulators are integers, whose scales are those of a KV head."""
-    if problem.group == 1 or config.fixed_point:
-        return 1
-    size = problem.batch, problem.kv_heads, problem.group, problem.queries, problem.keys
-    columns = int(problem.key.shape[-1] + problem.value.shape[-1])
-    return _parts(size, columns, Band.of(problem), config, processors_of(problem.query.device))
-
-
-@lru_cache(maxsize=512)
-def _parts(size: tuple[int, ...], columns: int, band: Band, config: BackwardConfig, processors: int) -> int:
-    batch, kv_heads, group, queries, keys = size
-    steps, batch_heads = _steps(band, queries, keys, group, config), batch * kv_heads
-    return best_parts(
-        batch_heads, group, steps, _head_bytes(group, queries, config), batch_heads * keys * columns * 2, processors
-    )
-
-
-def _head_bytes(group: int, queries: int, config: BackwardConfig) -> int:
-    """Accumulators of a batch x KV head."""
-    return 4 * group * (-(-queries // PADDING) * PADDING) * config.d
-
-
-@lru_cache(maxsize=512)
-def _steps(band: Band, queries: int, keys: int, group: int, config: BackwardConfig) -> tuple[int, ...]:
-    """Tiles of rows that each tile of keys meets."""
-    rows = config.planned_rows
-    return tuple(group * len(span) // rows for span in band.spans(queries, keys, config.keys, rows))
+    return launch_groups(batch_heads, steps, head_bytes(problem.group, problem.queries, config), processors)
 
 
 def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:

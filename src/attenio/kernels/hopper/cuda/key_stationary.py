@@ -52,16 +52,17 @@ class GradientWork(ctypes.Structure):
     )  # fmt: skip
 
 
-def gains(problem: KernelProblem) -> bool:
-    """Whether it computes the gradients of a problem, and faster than Gluon's kernel: full and causal heads in bf16."""
-    columns, band = columns_of(problem), Band.of(problem)
-    if problem.query.dtype != torch.bfloat16 or columns is None or band.cuts_before:
-        return False
-    return columns > WIDTHS[0] or _meets_few_rows(band, problem.queries, problem.keys, problem.group)
+def gains(problem: KernelProblem, group: int) -> bool:
+    """Whether the kernel is faster than Gluon's where so many query heads of a ``group`` are a block's."""
+    if columns_of(problem) == WIDTHS[0]:
+        return _meets_few_rows(Band.of(problem), problem.queries, problem.keys, group)
+    return True
 
 
 def columns_of(problem: KernelProblem) -> int | None:
-    """The columns that a problem is computed in, if the kernel has so many."""
+    """The columns that a problem is computed in, if the kernel takes it: full and causal heads in bf16."""
+    if problem.query.dtype != torch.bfloat16 or Band.of(problem).cuts_before:
+        return None
     widest = max(problem.query.shape[-1], problem.value.shape[-1])
     return next((columns for columns in WIDTHS if widest <= columns), None)
 
