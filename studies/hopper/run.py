@@ -117,7 +117,7 @@ def made_by(commit: str | None) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--part", choices=sorted(PARTS), action="append", help="measure this part only")
-    parser.add_argument("--only", default="", help="measure cases whose names have this in them only")
+    parser.add_argument("--only", action="append", help="measure cases whose names have one of these in them only")
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
     parser.add_argument("--last-seconds", type=float, default=30.0, help="how long contenders that come last may take")
@@ -138,7 +138,10 @@ def main() -> None:
         torch.cuda.empty_cache()
 
     wake()
-    cases = [case for part in given.part or PARTS for case in PARTS[part]() if given.only in case.name]
+    wanted = given.only or [""]
+    cases = [
+        case for part in given.part or PARTS for case in PARTS[part]() if any(each in case.name for each in wanted)
+    ]
     for case in cases:
         if rows.get(case.name, {}).get("commit") != made["commit"]:
             torch.manual_seed(SEED)

@@ -198,6 +198,7 @@ def main() -> None:
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
     parser.add_argument("--only", choices=("scores", "paged", "latents"), help="one part alone")
     parser.add_argument("--few", action="store_true", help="the first size only")
+    parser.add_argument("--named", default="", help="of sinks and caps only cases whose names have this in them")
     asked = parser.parse_args()
     warnings.filterwarnings("ignore", message="Argument aux_data")  # FlashAttention-4's compiler, at every form
     torch._dynamo.config.recompile_limit = 256  # FlexAttention is compiled for every form
@@ -208,23 +209,22 @@ def main() -> None:
     if asked.only in (None, "latents"):
         before = alone("latents", file, before, made, latents.SIZES, latents.measured)
     if asked.only in (None, "scores"):
-        scores(file, before, made, SIZES[:1] if asked.few else SIZES)
+        sizes = SIZES[:1] if asked.few else SIZES
+        cases = [Case(size, form, direction) for direction in DIRECTIONS for size in sizes for form in FORMS]
+        scores(file, before, made, [case for case in cases if asked.named in case.name])
 
 
-def scores(file: Path, before: dict[str, Any], made: dict[str, Any], sizes: tuple[tuple[int, ...], ...]) -> Any:
+def scores(file: Path, before: dict[str, Any], made: dict[str, Any], cases: list[Case]) -> Any:
     """Sinks and caps; the results with theirs."""
-    rows = {row["case"]: row for row in before.get("cases", []) if row.get("commit") == made["commit"]}
-    for direction in DIRECTIONS:
-        for size in sizes:
-            for form in FORMS:
-                case = Case(size, form, direction)
-                if case.name in rows:
-                    continue
-                torch.manual_seed(SEED)
-                rows[case.name] = row = {**measured(case), "commit": made["commit"]}
-                print(case.name, told(row), flush=True)
-                before = {**before, "provenance": made, "cases": list(rows.values())}
-                write_atomically(file, json.dumps(before, indent=1) + "\n")
+    rows = {row["case"]: row for row in before.get("cases", [])}
+    for case in cases:
+        if rows.get(case.name, {}).get("commit") == made["commit"]:
+            continue
+        torch.manual_seed(SEED)
+        rows[case.name] = row = {**measured(case), "commit": made["commit"]}
+        print(case.name, told(row), flush=True)
+        before = {**before, "provenance": made, "cases": list(rows.values())}
+        write_atomically(file, json.dumps(before, indent=1) + "\n")
     return before
 
 
