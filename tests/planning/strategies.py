@@ -69,6 +69,15 @@ def directed(draw: st.DrawFn, longest: int = 9, widest: int = 4) -> Workload:
     return draw(workloads(longest=longest, widest=widest)).towards(draw(st.sampled_from(["forward", "backward"])))
 
 
+def _is_for_others(problems, names: tuple[str, ...]) -> bool:
+    """Whether a form is not searched for these problems."""
+    if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows"):
+        return not problems.is_one_dense
+    if names[0] == "group_positions":
+        return not (problems.group > 1 and problems.roll(keys=True))
+    return names[0] == "ring_keys" and problems.only_band is None
+
+
 def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) -> Iterator[Tiles]:
     """Every tile that differs from a smaller one; ``reading``, those for saved probabilities too."""
     problems = problems_of(workload, dataflow)
@@ -109,9 +118,10 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:
             choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}
-        if names[0] == "group_positions" and not (problems.group > 1 and problems.roll(keys=True)):
+        if _is_for_others(problems, names):
             continue
-        if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows") and not problems.is_one_dense:
+        if names[0] == "ring_keys":
+            yield Tiles.of(ring_keys=max(1, int(problems.only_band.longest_row)))
             continue
         if names[0] in ("rolling_rows", "rolling_keys"):
             if not problems.roll(keys=names[0] == "rolling_keys"):

@@ -85,7 +85,9 @@ def test_gradients_cost_what_is_compulsory_once_rows_and_one_key_stay_with_their
     statistics = heads * rows * (dv + 1)  # outputs, for D, and log-sum-exps
     assert game.optimum() == workload.compulsory_words + statistics
     if mask == "dense":  # a score, its gradient and a word of the output are in hand
-        assert best_plan_for(workload, enough + 3).moved_words == game.optimum()
+        plan = best_plan_for(workload, enough + 3)
+        # a ring of keys does without these statistics, which no game does
+        assert plan.moved_words == game.optimum() - (statistics if "ring_keys" in plan.tiles else 0)
 
 
 @pytest.mark.parametrize(("rows", "keys"), [(3, 1), (4, 1), (2, 2)])

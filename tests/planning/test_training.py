@@ -122,9 +122,12 @@ def test_outputs_that_stay_in_what_both_passes_leave_are_not_read_again() -> Non
     compulsory = 12 * 512 * 16 + 2 * 512  # of both passes, with the log-sum-exp written and read
     assert training_plan_for(workload, room).moved_words == compulsory
     for rows in (1, 100, 512, 600):
-        plan = training_plan_for(workload, room + 16 * rows)
+        plan = training_plan_for(workload, room + 16 * rows, saved="outputs")
         assert (plan.saved, plan.kept_outputs) == (Saved.OUTPUTS, min(rows, 512))
         assert plan.moved_words == compulsory - 16 * min(rows, 512)
+    assert training_plan_for(workload, room + 16).saved is Saved.OUTPUTS
+    # once a ring of keys fits, with their gradients, neither outputs nor the log-sum-exp are read again
+    assert training_plan_for(workload, 64 * 64 + 3 * 16 + 4).moved_words == 11 * 512 * 16 + 512
     assert training_plan_for(Workload(n=512, d=16, heads=2, mask="window:64"), 8 * room).kept_outputs == 0
     with pytest.raises(InvalidInput, match="outputs stay in fast memory for one KV head of one sequence"):
         training_plan_for(Workload(n=512, d=16, heads=2), 8 * room, saved="outputs")

@@ -153,6 +153,8 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
             f"{dataflow.value} stacks rows where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
+    if "ring_keys" in tiles:
+        _check_ring(problems_of(workload, dataflow), workload, tiles["ring_keys"])
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
         raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")
     columns, shared = tiles.get("value_columns", 0), workload.entries_per_word
@@ -161,3 +163,11 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     reason = refused_tiles(workload, dataflow, tiles) if dataflow.is_approximate else None
     if reason is not None:
         raise InvalidInput(reason)
+
+
+def _check_ring(problems: Problems, workload: Workload, ring: int) -> None:
+    """Refuse a ring of keys under a mask that is no band, or one that does not hold what a row needs."""
+    if problems.only_band is None:
+        raise InvalidInput(f"a ring of keys is for one dense, causal or window mask, and the mask is {workload.mask}")
+    if ring < problems.only_band.longest_row:
+        raise InvalidInput(f"ring_keys is {ring:,}, and a row needs {int(problems.only_band.longest_row):,} keys")

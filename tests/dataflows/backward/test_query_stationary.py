@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attenio.dataflows import execute
 from attenio.errors import InvalidInput
-from attenio.masks import Dense
+from attenio.masks import Causal, Dense, SlidingWindow
 from attenio.planning import best_plan_for
 from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
@@ -46,6 +47,46 @@ def test_rows_that_wait_move_and_hold_what_their_closed_form_says_and_compute_th
     tiles = sizes(data.draw, waiting_rows=(0, workload.queries + 1), kept_keys=workload.keys + 1)
     problems = counted(dense, by_group=True)
     obeys_its_closed_form(dense.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, with_all_rows)
+
+
+def with_a_ring(problem, tiles):
+    r, (n, m, d, dv, w, g) = min(tiles["ring_keys"], problem.m), (*sizes_of(problem),)
+    moved = g * (problem.touched_rows * (d + dv) + n * d) + (problem.touched_keys + m) * (d + dv)
+    return moved, r * (d + dv) * (1 + w) + d + dv + max(d, dv) * w + 4 * w
+
+
+def sizes_of(problem):
+    return problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_a_ring_of_keys_moves_and_holds_what_its_closed_form_says_and_computes_the_gradient(workload, data):
+    window = SlidingWindow(width=data.draw(st.integers(1, workload.keys)), causal=data.draw(st.booleans()))
+    mask = data.draw(st.sampled_from([Dense(), Causal(), window, window]))
+    some = replace(workload, mask=mask)
+    problems = counted(some, by_group=True)
+    longest = max(1, int(problems[0][0].required.sum(axis=1).max()))
+    tiles = Tiles.of(ring_keys=longest + data.draw(st.integers(0, 2)))
+    obeys_its_closed_form(some.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, with_a_ring)
+
+
+@pytest.mark.parametrize(("heads", "mask", "ring"), [(1, "window:32", 32), (4, "window:32", 32), (2, "causal", 128)])
+def test_with_a_ring_the_gradient_moves_inputs_and_gradients_once_and_nothing_else(heads, mask, ring):
+    n, d = 128, 8
+    workload = Workload(n=n, d=d, heads=heads, kv_heads=1, mask=mask, direction="backward")
+    plan = best_plan_for(workload, ring * 4 * d + 3 * d + 4)
+    assert plan.tiles == Tiles.of(ring_keys=ring)
+    assert plan.moved_words == execute(plan).moved_words == workload.compulsory_words == (3 * heads + 4) * n * d
+
+
+def test_a_ring_holds_what_a_row_needs_of_one_mask():
+    for mask, complaint in (
+        ("causal", "ring_keys is 3, and a row needs 4 keys"),
+        ("documents:1,3", "a ring of keys is for"),
+    ):
+        with pytest.raises(InvalidInput, match=complaint):
+            cost(Workload(n=4, d=2, mask=mask, direction="backward"), "query-stationary", Tiles.of(ring_keys=3))
 
 
 def test_between_nine_quarters_and_three_times_nd_a_second_pass_for_three_quarters_of_the_rows_moves_least():

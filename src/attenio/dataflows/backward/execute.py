@@ -9,6 +9,7 @@ from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.backward.feature_gradient import feature_gradient
 from attenio.dataflows.backward.fused_values import fused_values
 from attenio.dataflows.backward.kept_row_gradients import kept_row_gradients
+from attenio.dataflows.backward.key_ring import key_ring
 from attenio.dataflows.backward.key_stationary import key_stationary
 from attenio.dataflows.backward.problem import (
     BackwardProblem,
@@ -102,7 +103,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
         case Dataflow.KEY_STATIONARY:
             key_stationary(problem, plan.tiles, fast)
         case Dataflow.QUERY_STATIONARY:
-            run = waiting_rows if "waiting_rows" in plan.tiles else query_stationary
+            other = key_ring if "ring_keys" in plan.tiles else query_stationary
+            run = waiting_rows if "waiting_rows" in plan.tiles else other
             run(problem, plan.tiles, fast)
         case Dataflow.TWO_PASS:
             two_pass(problem, plan.tiles, fast)

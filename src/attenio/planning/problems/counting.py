@@ -6,7 +6,18 @@ from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
+from attenio.planning.words.form import (
+    Form,
+    Held,
+    KeptTile,
+    KeyRing,
+    Phase,
+    Product,
+    Rectangle,
+    Resident,
+    RollingTile,
+    RowTile,
+)
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
 from attenio.planning.words.waiting_rows import WaitingRows, held_words, read_again
 
@@ -40,7 +51,7 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, StackedRows):
+    if isinstance(phase, StackedRows | KeyRing):
         return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -80,6 +91,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(read_again(phase, seen.keys, tiles[phase.tile], tiles[phase.slots]))
         case StackedRows():
             return int(passing_words(phase, group * seen.rows, seen.keys, tiles[phase.tile], tiles[phase.slots]))
+        case KeyRing():
+            return 0
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             words = phase.visits * seen.tile_rows(a, b) + phase.loads * seen.key_loads(a)
@@ -116,6 +129,8 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case StackedRows():
             a, slots = min(tiles[phase.tile], problems.group * problems.rows), min(tiles[phase.slots], problems.keys)
             return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
+        case KeyRing():
+            return int(min(tiles[phase.slots], problems.keys) * phase.per_slot + phase.beside)
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in problems.shapes)

@@ -37,6 +37,8 @@ def smallest_tiles(problems: Problems, names: tuple[str, ...]) -> Tiles:
     for name in names:
         if name == "resident_keys":
             least[name] = 0
+        elif name == "ring_keys" and problems.only_band is not None:  # all that a row needs
+            least[name] = max(1, int(problems.only_band.longest_row))
         elif name in _OF_ROWS and names != _ONE_ROW:
             least[name] = min(problems.granularity.rows, problems.most_rows)
         elif name in _OF_KEYS:

@@ -7,7 +7,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
-from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
+from attenio.planning.words.form import Form, KeptTile, KeyRing, RollingTile, Sizes
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.waiting_rows import WaitingRows
 from attenio.workload import Direction
@@ -44,7 +44,7 @@ ROLLING = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS)
 # They have forms for some problems alone.
 _FOR_SOME = (*ROLLING, Dataflow.QUERY_STATIONARY)
 # The forms of a single score at a time.
-_WITH_SLOTS = KeptTile | RollingTile | WaitingRows | StackedRows
+_WITH_SLOTS = KeptTile | RollingTile | WaitingRows | StackedRows | KeyRing
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -65,7 +65,8 @@ def allowed_forms(
     forms = known_forms(dataflow, problems.sizes) if known is None else known[dataflow]
     if dataflow in _FOR_SOME:
         rolls = dataflow in ROLLING and problems.roll(keys=dataflow is Dataflow.KEPT_ROW_GRADIENTS)
-        unfit = () if rolls else (RollingTile,), () if problems.is_one_dense else (WaitingRows, StackedRows)
+        dense, band = problems.is_one_dense, problems.only_band is not None
+        unfit = () if rolls else (RollingTile,), () if dense else (WaitingRows, StackedRows), () if band else (KeyRing,)
         forms = tuple(form for form in forms if not isinstance(form.phases[0], unfit))
         if problems.group > 1 and not problems.roll(keys=True):  # elsewhere heads together save next to nothing
             forms = tuple(form for form in forms if "group_positions" not in form.names)

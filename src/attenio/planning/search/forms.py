@@ -9,6 +9,7 @@ from attenio.planning.plan import MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by, times_of
 from attenio.planning.search.floors import RectangleWords
+from attenio.planning.search.for_some import best_for_some, floor_for_some
 from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile
 from attenio.planning.search.products import best_output_tile, product_floor, room_of
 from attenio.planning.search.rectangles import best_rectangle
@@ -16,9 +17,20 @@ from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 from attenio.planning.words.cuts import head_tiles
-from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
-from attenio.planning.words.stacked_rows import StackedRows, StackedWords, best_stacked_rows, stacked_floor
-from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
+from attenio.planning.words.form import (
+    Form,
+    Held,
+    KeptTile,
+    KeyRing,
+    Phase,
+    Product,
+    Rectangle,
+    Resident,
+    RollingTile,
+    RowTile,
+)
+from attenio.planning.words.stacked_rows import StackedRows
+from attenio.planning.words.waiting_rows import WaitingRows
 
 # Answers that a pattern of blocks keeps.
 _MOST_ANSWERS = 4096
@@ -140,15 +152,9 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             return _best_kept(problems, phase, fast_words, spare)
         case RollingTile():
             return _best_rolling(problems, phase, fast_words)
-        case WaitingRows():
-            words, waiting, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
-            return _PhaseTiles(words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
-        case StackedRows():
-            stacked = _stacked(problems, phase, fast_words)
-            if stacked.most < 1:
-                return None
-            words, rows, slots = best_stacked_rows(stacked, inf if spare is None else spare)
-            return _PhaseTiles(words, {phase.tile: rows, phase.slots: slots})
+        case WaitingRows() | StackedRows() | KeyRing():
+            found = best_for_some(problems, phase, fast_words, spare)
+            return None if found is None else _PhaseTiles(*found)
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group
@@ -229,10 +235,6 @@ def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling
     return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, phase.per_row, phase.per_slot)
 
 
-def _stacked(problems: Problems, phase: StackedRows, fast_words: int) -> StackedWords:
-    return StackedWords(phase, problems.group * problems.rows, problems.keys, fast_words - phase.beside)
-
-
 def _kept_words(problems: Problems, phase: KeptTile, fast_words: int) -> tuple[KeptWords, int]:
     """Words as a function of the tile, and the largest tile; less than one if none fits."""
     seen, room = seen_by(problems, phase), Room(fast_words - phase.beside, 0, phase.per_row, phase.per_slot)
@@ -294,11 +296,8 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
         case RollingTile():
             rolling = _rolling(problems, phase, fast_words)
             return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.most)
-        case WaitingRows():
-            words, _, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
-            return inf if slots < 1 else words
-        case StackedRows():
-            return stacked_floor(phase, problems.group * problems.rows, problems.keys, fast_words)
+        case WaitingRows() | StackedRows() | KeyRing():
+            return floor_for_some(problems, phase, fast_words)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
             for room in rooms:

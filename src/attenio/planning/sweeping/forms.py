@@ -20,7 +20,18 @@ from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 from attenio.planning.sweeping.stacked_rows import best_tiles_of_stacked, stacked_floors, stacked_of
-from attenio.planning.words.form import Form, Held, KeptTile, Phase, Product, Rectangle, Resident, RollingTile, RowTile
+from attenio.planning.words.form import (
+    Form,
+    Held,
+    KeptTile,
+    KeyRing,
+    Phase,
+    Product,
+    Rectangle,
+    Resident,
+    RollingTile,
+    RowTile,
+)
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows, held_words
 
@@ -103,6 +114,9 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows():
                 more, held, tiles = _stacked(cases, phase, spare)
+            case KeyRing():
+                ring = np.maximum(cases.band.longest_row, 1)
+                more, held, tiles = 0 * ring, ring * phase.per_slot + phase.beside, {phase.slots: ring}
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -244,6 +258,9 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             return np.where(fits, words, np.inf)
         case StackedRows():
             return stacked_floors(cases, phase, spare)
+        case KeyRing():
+            fits = np.maximum(cases.band.longest_row, 1) * phase.per_slot + phase.beside <= cases.fast_words
+            return np.where(fits & (cases.row_unit == 1) & (cases.key_unit == 1), 0.0, np.inf)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():

@@ -187,7 +187,18 @@ class RollingTile(NamedTuple):
     across: bool = False
 
 
-Phase = RowTile | KeptTile | RollingTile | WaitingRows | StackedRows | Rectangle | Product | Resident
+class KeyRing(NamedTuple):
+    """Rows pass one by one, and slots hold all keys that one needs, so that no key comes twice: no words of its own.
+
+    For a band, with as many slots as a row needs keys at most. It holds s*per_slot + ``beside`` words.
+    """
+
+    slots: str
+    per_slot: Counts
+    beside: Counts
+
+
+Phase = RowTile | KeptTile | RollingTile | WaitingRows | StackedRows | KeyRing | Rectangle | Product | Resident
 
 
 class Form(NamedTuple):

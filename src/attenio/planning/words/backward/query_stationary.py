@@ -9,20 +9,33 @@ Dense problems have a form in which all rows of a group stay, and dQ of t positi
 
 moved = g n (2d + 2dv + w) + 2m(d + dv), and (m - s)(d + dv) more if t > 0
 peak  = g t (d + dv + 2w) + s'(d + dv) + 2w + 1 + max(g (n-t)(d + dv + 2w + dw) + (d + dv)w, g t dw)
+
+Where rows, columns and keys are a band there is a form with a ring of all keys that a row needs, r of them, with their
+gradients. A row makes its output and its log-sum-exp again from these, so that neither is read:
+
+moved = g (R(d + dv) + n d) + (F + m)(d + dv)                      R touched rows, F touched keys
+peak  = r'(d + dv)(1 + w) + d + dv + max(d, dv)w + 4w
 """
 
+from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import all_gradients, passing_words, stationary_words
-from attenio.planning.words.form import Form, Held, RowTile, Sizes
+from attenio.planning.words.form import Form, Held, KeyRing, RowTile, Sizes
 from attenio.planning.words.waiting_rows import WaitingRows
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself; and all rows of a group at once, for dense problems."""
+    """Every head by itself; all rows of a group at once, for dense problems; and a ring of keys, for bands."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     held = Held(w, passing_words(sizes), stationary_words(sizes), beside=1)
     phase = RowTile("query_tile", "key_tile", held, live=d + 2 * dv + w, loads=(d + dv) * (1 + 2 * w))
     fixed = (sizes.keys - 2 * w * sizes.touched_keys) * (d + dv) + sizes.group * sizes.rows * d
-    return Form(("query_tile", "key_tile"), (phase,), fixed), _waiting(sizes)
+    return Form(("query_tile", "key_tile"), (phase,), fixed), _waiting(sizes), _ring(sizes)
+
+
+def _ring(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = KeyRing("ring_keys", per_slot=(d + dv) * (1 + w), beside=d + dv + (larger(d, dv) + 4) * w)
+    return Form(("ring_keys",), (phase,), all_gradients(sizes) + sizes.touched_rows * (group * (d + dv)))
 
 
 def _waiting(sizes: Sizes) -> Form:

@@ -1,0 +1,147 @@
+"""Query-stationary with a ring of keys: all keys that a row needs are there, and it makes its statistics again.
+
+for each position:
+    keys that it needs no more leave: store dk, dv
+    load k and v of those that it is the first to need into the ring;  dk, dv = 0
+    for each head, its row:
+        load q, dO
+        for each key that the row needs:  o, max, sum as in the forward pass
+        L = max + log(sum);  D = dO . o / sum;  dq = 0, in the place of o
+        for each of these keys:
+            p = exp(scale q . k - L);  dv += p dO;  dS = p (dO . v - D);  dk += scale dS q;  dq += scale dS k
+        store dq
+the keys that are left leave;  store zeros for rows and keys that nothing needs
+
+Neither the outputs nor the log-sum-exp of the forward pass are read: inputs and gradients move once, and nothing else.
+Fast memory: the ring with the gradients of its keys, and one row with its output or its dq, two statistics, a score and
+its gradient.
+"""
+
+import numpy as np
+
+from attenio.dataflows.backward.kept_row_gradients import Keys
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import (
+    add_key_gradient,
+    add_query_gradient,
+    add_value_gradient,
+    exponentiate_with,
+    turn_into_score_gradient,
+)
+from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.row_by_row import Rows, note
+from attenio.masks.patterns import Band
+from attenio.memory import FastMemory, Step, Tile
+from attenio.memory.indices import as_array, singles
+from attenio.planning.plan import Tiles
+
+
+def key_ring(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    band, depth, width = problem.pattern, problem.depth, problem.width
+    assert isinstance(band, Band)
+    ring = min(tiles["ring_keys"], band.keys)
+    if ring < band.longest_row:
+        raise ValueError("a ring holds all keys that a row needs")
+    with (
+        fast.buffer("K", ring, depth) as K_buffer,
+        fast.buffer("V", ring, width) as V_buffer,
+        fast.scratch("dK", ring, depth) as dK_buffer,
+        fast.scratch("dV", ring, width) as dV_buffer,
+        fast.buffer("Q", 1, depth) as Q_buffer,
+        fast.buffer("dO", 1, width) as dO_buffer,
+        fast.scratch("max", 1, 1) as max_buffer,
+        fast.scratch("sum", 1, 1) as sum_buffer,
+        fast.scratch("S", 1, 1),
+        fast.scratch("dP", 1, 1),
+    ):
+        of_keys = (K_buffer, problem.K), (V_buffer, problem.V), (dK_buffer, problem.K), (dV_buffer, problem.V)
+        keys = Keys(*(buffer.over(slice(0, ring), matrix.columns) for buffer, matrix in of_keys))
+        held = range(0)
+        for position in range(band.rows):
+            first, end = int(band.first_key(position)), int(band.end_key(position))
+            if first < end:
+                _turn(problem, fast, keys, held, range(first, end))
+                held = range(first, end)
+                for head in range(problem.group):
+                    row = slice(head * band.rows + position, head * band.rows + position + 1)
+                    with Q_buffer.holding(problem.Q, row) as q, dO_buffer.holding(problem.dO, row) as dO:
+                        statistics = max_buffer.over(row, ONE), sum_buffer.over(row, ONE)
+                        _differentiate(problem, fast, (q, dO, *statistics), keys, held)
+            problem.advance(problem.group)
+        _turn(problem, fast, keys, held, range(0))
+    needing = np.arange(band.rows, dtype=np.int64)
+    store_zeros(fast, problem.dQ, np.tile(np.asarray(band.first_key(needing) < band.end_key(needing)), problem.group))
+    store_key_zeros(fast, band, problem.dK, problem.dV)
+
+
+def _turn(problem: BackwardProblem, fast: FastMemory, keys: Keys, held: range, needed: range) -> None:
+    """Keys that are needed no more leave with their gradients, and others take their places."""
+    ring = len(keys.K.values)
+    leaving = range(held.start, min(held.stop, needed.start) if needed else held.stop)
+    coming = range(max(held.stop, needed.start), needed.stop)
+    assert keys.dV is not None
+    if leaving:
+        named, places = slice(leaving.start, leaving.stop), np.array(leaving) % ring
+        fast.store(keys.dK, problem.dK, named, at=places)
+        fast.store(keys.dV, problem.dV, named, at=places)
+    if coming:
+        named, places = slice(coming.start, coming.stop), np.array(coming) % ring
+        fast.load(problem.K, keys.K, named, at=places)
+        fast.load(problem.V, keys.V, named, at=places)
+        keys.dK.values[places] = 0
+        keys.dV.values[places] = 0
+
+
+def _differentiate(
+    problem: BackwardProblem, fast: FastMemory, row: tuple[Tile, Tile, Tile, Tile], keys: Keys, needed: range
+) -> None:
+    """One row meets all keys that it needs, twice: for its statistics, and for the gradients."""
+    arithmetic, named, places = (
+        problem.arithmetic,
+        slice(needed.start, needed.stop),
+        np.array(needed) % len(keys.K.values),
+    )
+    q, dO, largest, total = row
+    assert keys.dV is not None
+    K, V, dK, dV = (Tile(x.name, x.values[places], named, x.columns, x.words_each) for x in keys if x is not None)
+    with fast.scratch("O", 1, problem.width) as O_buffer:
+        L, D = _statistics(problem, fast, Rows(q, O_buffer.over(q.rows, problem.V.columns), largest, total), dO, (K, V))
+    with fast.scratch("dQ", 1, problem.depth) as dQ_buffer:
+        dQ = dQ_buffer.zeros(q.rows, problem.K.columns)
+        S = Tile("S", np.zeros((1, len(needed)), dtype=np.float32), q.rows, named)
+        make_scores(fast, arithmetic, S, q, K)
+        P = exponentiate_with(fast, arithmetic, S, L, None)
+        add_value_gradient(fast, arithmetic, dV, P, dO)
+        dS = turn_into_score_gradient(fast, arithmetic, P, (D, L), (dO, V))
+        add_key_gradient(fast, arithmetic, dK, dS, q)
+        add_query_gradient(fast, arithmetic, dQ, dS, K)
+        fast.store(dQ, problem.dQ)
+    keys.dK.values[places], keys.dV.values[places] = dK.values, dV.values
+
+
+def _statistics(
+    problem: BackwardProblem, fast: FastMemory, rows: Rows, dO: Tile, keys: tuple[Tile, Tile]
+) -> tuple[Tile, Tile]:
+    """L and D of a row, in the places of its maximum and its sum; what it gives to the gradient of its sink."""
+    arithmetic, (K, V) = problem.arithmetic, keys
+    rows.begin(slice(None), problem.sinks_of(rows.Q.rows))
+    rows.take_in(arithmetic, slice(0, 1), K.values, V.values)
+    note(fast, rows.Q.rows, K.rows, V.columns)
+    logarithm = rows.max.values + np.log(rows.sum.values)
+    arithmetic.keep(logarithm)
+    fast.computed(Step.LOG_SUM_EXP, rows.Q.rows, ONE)
+    rows.normalise(fast, problem)
+    delta = np.zeros((1, 1), dtype=np.float32)
+    for part in singles(problem.width) if arithmetic.rounds else (slice(0, problem.width),):
+        delta += (dO.values[:, part] * rows.O.values[:, part]).sum(axis=1, keepdims=True)
+        arithmetic.keep(delta)
+    fast.computed(Step.DELTA, rows.Q.rows, ONE, V.columns)
+    rows.max.values[:], rows.sum.values[:] = logarithm, delta
+    if problem.d_sinks is not None and problem.sinks is not None:
+        weight = np.exp(problem.sinks[rows.Q.rows] - logarithm)
+        head = int(as_array(rows.Q.rows)[0]) // problem.pattern.rows
+        problem.d_sinks[head] -= (weight * delta)[0]
+        arithmetic.keep(problem.d_sinks)
+    return rows.max, rows.sum

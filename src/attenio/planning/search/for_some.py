@@ -1,0 +1,57 @@
+"""Phases for some problems alone: waiting rows and stacked rows, for dense ones, and a ring of keys, for bands."""
+
+from math import inf
+from typing import assert_never
+
+from attenio.planning.problems import Problems
+from attenio.planning.words.form import KeyRing
+from attenio.planning.words.stacked_rows import StackedRows, StackedWords, best_stacked_rows, stacked_floor
+from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
+
+ForSome = WaitingRows | StackedRows | KeyRing
+
+
+def best_for_some(
+    problems: Problems, phase: ForSome, fast_words: int, spare: int | None
+) -> tuple[int, dict[str, int]] | None:
+    """The fewest words and the tiles that move them; None if none fits. Beyond what is to spare, any."""
+    match phase:
+        case WaitingRows():
+            words, waiting, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
+            return (words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
+        case StackedRows():
+            rows = problems.group * problems.rows
+            stacked = StackedWords(phase, rows, problems.keys, fast_words - phase.beside)
+            if stacked.most < 1:
+                return None
+            words, tile, slots = best_stacked_rows(stacked, inf if spare is None else spare)
+            return words, {phase.tile: tile, phase.slots: slots}
+        case KeyRing():
+            needed = ring_of(problems)
+            return (0, {phase.slots: needed}) if needed * phase.per_slot + phase.beside <= fast_words else None
+        case _:
+            assert_never(phase)
+
+
+def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float:
+    """Words that no tiles go below; infinite if none fits."""
+    match phase:
+        case WaitingRows():
+            words, _, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
+            return inf if slots < 1 else float(words)
+        case StackedRows():
+            return stacked_floor(phase, problems.group * problems.rows, problems.keys, fast_words)
+        case KeyRing():
+            # a row needs as many keys as all do on average, which is known already
+            if problems.scores * phase.per_slot > problems.rows * (fast_words - phase.beside):
+                return inf
+            return 0 if ring_of(problems) * phase.per_slot + phase.beside <= fast_words else inf
+        case _:
+            assert_never(phase)
+
+
+def ring_of(problems: Problems) -> int:
+    """The keys that a ring holds: the most that a row needs."""
+    band = problems.only_band
+    assert band is not None
+    return max(1, int(band.longest_row))
