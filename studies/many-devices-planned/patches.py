@@ -123,7 +123,7 @@ RECIPES = (
         Stage(16, 61, 32, (4, 60), 28, 16000, 2, "heads", passes_rows=True),
         Stage(32, 120, 48, (4, 80), 6, 8000, 1, "before", passes_rows=True),
     )),
-    Recipe(64, 8, 64, "f", 4, (Stage(64, 190, 32, (8, 200), 14, 16000, 1, "strips"),)),
+    Recipe(64, 8, 64, "f", 4, (Stage(64, 198, 32, (8, 200), 12, 80000, 4, "strips"),)),
     Recipe(64, 8, 64, "b", 4, (Stage(64, 325, 48, (8, 200), 28, 20000, 1, "strips", passes_rows=True),)),
     Recipe(32, 32, 64, "b", 1, (Stage(64, 0, 0, (8, 8), 2, 0, 1, "columns"),)),
 )  # fmt: skip
