@@ -328,7 +328,8 @@ standard and partial are both solved and one of them moves something twice, the 
 partial game is cheaper in {cheaper} and dearer in {dearer}: its graph has vertices for the products, and it may add
 in any order. In the {counted} solved games in which some dataflow fits, the best one moves {least} to {most} times the
 optimum; in the {fits} in which AttenIO fits, it moves {attenio_least} to {attenio_most} times: buffers of whole
-tiles are dear when memory is a handful of words.
+tiles are dear when memory is a handful of words. Below 1 are plans of the gradient alone: the graph of these games has
+outputs and log-sum-exps among its inputs, and a ring of keys makes both again instead of reading them.
 
 **Masks, other widths, the gradient.** The standard game under causal masks and windows, with values wider or narrower
 than keys, and that of the gradient, with gradient-rows, five-products and the like among its bounds. Per memory M:
@@ -339,12 +340,13 @@ than keys, and that of the gradient, with gradient-rows, five-products and the l
 slots for two passes) move whole rows. So {row_games} games were solved in which rows and keys come and go whole
 (`attenio.pebbling.row_games`): a row has a maximum and a sum with it; backward, dQ, dK and dV come and go by
 themselves and D is stored once. Forward, with heads that share no keys, dense or masked, a schedule of whole rows
-beats the best plan in {alone_beaten} of {alone} games. In all that happens in {forward_beaten} of {forward_games}
-games forward, where plans move up to {forward_worst} times the optimum, and in {backward_beaten} of {backward_games}
-backward, up to {backward_worst} times. Forward these are heads that share their keys: the planner stacks their rows
-without slots or gives slots to one head after the other. Backward they let dQ wait: while rows stay, a key finishes
-its gradient before the rows begin theirs, or after they have ended. Plans with waiting rows were made of this; they
-have it for dense problems, and not for the first and the last key.
+beats the best plan in {alone_beaten} of {alone} games, and with dense heads that share theirs, which stack their rows
+and keep keys over the turn, in {shared_beaten} of {shared}; plans move up to {forward_worst} times the optimum. Backward
+that happens in {backward_beaten} of {backward_games} games, up to {backward_worst} times: they let dQ wait. While rows
+stay, a key finishes its gradient before the rows begin theirs, or after they have ended. Plans with waiting rows were
+made of this; they have it for dense problems, and not for the first and the last key, which takes room for the gradient
+of one key less and saves no more with more of them. Plans that move less than a game make outputs again, or have values
+in groups of columns.
 
 {rows_table}
 

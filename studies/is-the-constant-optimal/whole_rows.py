@@ -140,6 +140,9 @@ def row_text(games: Sequence[Row]) -> dict[str, str]:
         found |= {f"{direction}_games": str(len(mine)), f"{direction}_beaten": str(len(beaten))}
         found[f"{direction}_worst"] = f"{worst:.2f}"
     alone = [row for row in settled if row["direction"] == "forward" and row["group"] == 1]
+    shared = [row for row in settled if row["direction"] == "forward" and row["group"] > 1]
+    found["shared"] = str(len(shared))
+    found["shared_beaten"] = str(sum(row["plan_words"] > row["optimum_words"] for row in shared))
     found["alone"] = str(len(alone))
     found["alone_beaten"] = str(sum(row["plan_words"] > row["optimum_words"] for row in alone))
     return found

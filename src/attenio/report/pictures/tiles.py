@@ -11,8 +11,9 @@ _WIDTH, _HEIGHT = 640.0, 440.0
 _X, _Y, _SIDE = 150.0, 110.0, 260.0
 _STRIP = 26.0
 _CELLS = 48  # of a mask's picture along each side
-# Names that dataflows have for the rows of a tile.
+# Names that dataflows have for the rows of a tile, and for its keys.
 _ROWS = ("query_tile", "rolling_rows", "stacked_rows", "group_positions")
+_KEYS = ("key_tile", "rolling_keys", "ring_keys")
 
 
 def tiles_svg(plan: Plan) -> str:
@@ -46,11 +47,12 @@ def tiles_svg(plan: Plan) -> str:
 def _tile(plan: Plan) -> tuple[int, int]:
     """Queries and keys of a tile of scores, by whatever names the dataflow has for them."""
     tiles = dict(plan.tiles)
-    one_row, one_key = "kept_rows" in tiles, "kept_keys" in tiles  # what passes does so one by one
+    # what passes does so one by one
+    one_row, one_key = "kept_rows" in tiles or "ring_keys" in tiles, "kept_keys" in tiles
     rows = next((tiles[name] for name in _ROWS if name in tiles), 0) or (
         1 if one_row else tiles.get("score_rows", plan.workload.queries)
     )
-    keys = tiles.get("key_tile", tiles.get("rolling_keys", 0)) or (
+    keys = next((tiles[name] for name in _KEYS if name in tiles), 0) or (
         1 if one_key else tiles.get("score_keys", plan.workload.keys)
     )
     return min(rows, plan.workload.queries), min(keys, plan.workload.keys)
