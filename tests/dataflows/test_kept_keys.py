@@ -11,7 +11,7 @@ from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-from .laws import QUICK, counted, obeys_its_closed_form, planned, sizes, workloads
+from .laws import QUICK, counted, is_right, obeys_its_closed_form, planned, sizes, workloads
 
 
 def kept(required, tile, slots, *, is_band):
@@ -88,3 +88,11 @@ def test_keys_taken_in_together_move_the_words_and_give_the_outputs_of_those_tak
     together, one_by_one = execute(plan), execute(plan, record=True)
     assert (together.trace.loads, together.trace.stores) == (one_by_one.trace.loads, one_by_one.trace.stores)
     np.testing.assert_allclose(together.output, one_by_one.output, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("keys", "mask"), [(7, "window:6"), (6, "window:5:both")])
+def test_keys_that_pass_out_of_order_are_the_keys_that_are_read(keys: int, mask: str) -> None:
+    """The first key passes and leaves; then those that the next row needs too, the last ones first."""
+    workload = Workload(queries=2, keys=keys, d=3, mask=mask, dtype="fp32")
+    run = execute(planned(workload, Dataflow.KEPT_KEYS, Tiles.of(query_tile=1, kept_keys=2, value_columns=3), 100))
+    is_right(run)

@@ -61,10 +61,13 @@ def test_a_run_with_stacked_rows_is_a_legal_game_at_its_counted_words(workload, 
     assert verdict.cost_words >= largest_ordinary(bounds_for(dense, played.game.red)).words
 
 
+@pytest.mark.parametrize(("keys", "rows", "slots"), [(41, 15, 13), (4, 1, 1), (5, 4, 2)])
 @pytest.mark.parametrize("columns", [3, 7])
-def test_keys_taken_in_together_move_the_words_and_give_the_outputs_of_those_taken_in_one_by_one(columns):
-    workload = Workload(queries=19, keys=41, d=5, value_dim=7, heads=2, kv_heads=1, dtype="fp32")
-    tiles = Tiles.of(stacked_rows=15, kept_keys=13, value_columns=columns)
+def test_keys_taken_in_together_move_the_words_and_give_the_outputs_of_those_taken_in_one_by_one(
+    keys, rows, slots, columns
+):
+    workload = Workload(queries=19, keys=keys, d=5, value_dim=7, heads=2, kv_heads=1, dtype="fp32")
+    tiles = Tiles.of(stacked_rows=rows, kept_keys=slots, value_columns=columns)
     plan = planned(workload, Dataflow.KEPT_KEYS, tiles, cost(workload, "kept-keys", tiles).peak_words)
     together, one_by_one = execute(plan), execute(plan, record=True)
     assert (together.trace.loads, together.trace.stores) == (one_by_one.trace.loads, one_by_one.trace.stores)

@@ -29,7 +29,7 @@ from attenio.dataflows.problem import Problem
 from attenio.dataflows.rolling import Turn
 from attenio.dataflows.row_by_row import Rows, note
 from attenio.memory import Buffer, FastMemory
-from attenio.memory.indices import as_array, compact, cuts, size
+from attenio.memory.indices import as_array, compact, compact_if_ascending, cuts, size
 from attenio.memory.matrix import Values
 from attenio.planning.plan import Tiles
 
@@ -105,9 +105,10 @@ class KeySlots:
         first = visits[0]
         keys, slots = (np.array([getattr(each, name) for each in visits]) for name in ("key", "slot"))
         if first.arrives and not first.stays and len(visits) > 1:
+            places = compact_if_ascending(keys)
             with ExitStack() as stack:
                 streams = [
-                    buffer.streaming(source, compact(keys), tile.columns, along="rows")
+                    buffer.streaming(source, places, tile.columns, along="rows")
                     for buffer, source, tile in zip(self._buffers, self._sources, self._tiles, strict=True)
                 ]
                 yield self._both([stack.enter_context(stream).values for stream in streams])
@@ -141,4 +142,6 @@ def _attend(problem: Problem, fast: FastMemory, tile: tuple[Rows, slice], keys: 
             with keys.keys_and_values(some) as (key, value):
                 needed = required[at]
                 rows.take_in(problem.arithmetic, compact(at), key, value, None if needed.all() else needed)
-            note(fast, compact(places[at]), compact(np.array([visit.key for visit in some])), rows.O.columns)
+            note(
+                fast, compact(places[at]), compact_if_ascending(np.array([visit.key for visit in some])), rows.O.columns
+            )

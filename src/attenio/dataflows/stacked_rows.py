@@ -29,7 +29,7 @@ from attenio.dataflows.online_softmax import ONE, save_log_sum_exp
 from attenio.dataflows.problem import Problem
 from attenio.dataflows.row_by_row import Rows, note
 from attenio.memory import Buffer, FastMemory
-from attenio.memory.indices import compact, cuts, size
+from attenio.memory.indices import compact_if_ascending, cuts, size
 from attenio.memory.matrix import Values
 from attenio.planning.plan import Tiles
 
@@ -92,7 +92,7 @@ class _Passing:
             elif self._V_buffer is None:
                 yield keys, keys[:, columns]
             else:
-                places = compact(np.array([visit.key for visit in visits]))
+                places = compact_if_ascending(np.array([visit.key for visit in visits]))
                 passing = self._V_buffer.streaming(self._problem.V, places, columns, along="rows")
                 one = self._V_buffer.holding(self._problem.V, places, columns)
                 with one if len(visits) == 1 else passing as V_j:
@@ -110,4 +110,4 @@ def _attend(problem: Problem, fast: FastMemory, rows: Rows, passing: _Passing, v
             some = alike[part]
             with passing.keys_and_values(some, columns) as (keys, values):
                 rows.take_in(problem.arithmetic, slice(0, count), keys, values)
-            note(fast, rows.Q.rows, compact(np.array([visit.key for visit in some])), columns)
+            note(fast, rows.Q.rows, compact_if_ascending(np.array([visit.key for visit in some])), columns)

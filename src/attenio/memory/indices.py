@@ -47,6 +47,15 @@ def compact(indices: NDArray[np.intp]) -> Indices:
     return slice(first, last + 1) if last - first + 1 == len(indices) else indices
 
 
+def compact_if_ascending(indices: NDArray[np.intp]) -> Indices:
+    """The same for indices in any order.
+
+    >>> compact_if_ascending(np.array([2, 3, 4])), compact_if_ascending(np.array([0, 3, 2]))
+    (slice(2, 5, None), array([0, 3, 2]))
+    """
+    return compact(indices) if (np.diff(indices) > 0).all() else indices
+
+
 def compose(outer: Indices, inner: Indices) -> Indices:
     """What the ``inner`` positions of ``outer`` are: ``outer[inner]``."""
     if isinstance(outer, slice):
