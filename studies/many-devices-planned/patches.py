@@ -126,6 +126,7 @@ RECIPES = (
     Recipe(64, 8, 64, "f", 4, (Stage(64, 198, 32, (8, 200), 12, 80000, 4, "strips"),)),
     Recipe(64, 8, 64, "b", 4, (Stage(64, 325, 48, (8, 200), 28, 20000, 1, "strips", passes_rows=True),)),
     Recipe(32, 32, 64, "b", 1, (Stage(64, 0, 0, (8, 8), 2, 0, 1, "columns"),)),
+    Recipe(8, 8, 32, "b", 8, (Stage(32, 86, 32, (8, 120), 10, 100000, 2, "strips", passes_rows=True),)),
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from attenio.cluster.bounds.causal_heads import CausalHeads, Values
 # Prices that are tried, for one query head on a KV head and for several: of neighbours and of a key by first rows, in
 # words of a key; which part of the price of pairs those of first rows cost at least; which part of their neighbour's
 # price first rows lend.
-_ALONE = ((0.56, 0.21, 0.55, 0.0), (0.72, 0.18, 0.56, 0.0))
+_ALONE = ((0.56, 0.21, 0.55, 0.0), (0.72, 0.18, 0.56, 0.0), (0.61, 0.15, 0.59, 0.0), (0.49, 0.22, 0.6, 0.0))
 _GROUPED = ((0.44, 0.53, 0.85, 0.67), (0.55, 0.53, 0.81, 0.68), (0.5, 0.63, 0.83, 0.78), (0.67, 0.32, 0.72, 0.64))
 # Into how many ranges keys and pairs of a device are cut, and how often the range of a price is halved.
 _KEYS, _AMOUNTS, _HALVINGS = 96, 32, 12
