@@ -62,7 +62,7 @@ class BackwardConfig(NamedTuple):
     @property
     def planned_rows(self) -> int:
         """Rows whose time launches are planned by: the tile of Gluon's kernel for such heads."""
-        return 2 * self.rows if self.is_cuda else self.rows
+        return backward_config(self.d, self.width).rows if self.is_cuda else self.rows
 
     def constants(self, *, masked: bool, packed: bool, adds: bool) -> tuple[int, ...]:
         """What the kernel is compiled for; gradients of keys are added where dS is spilled in several launches."""
