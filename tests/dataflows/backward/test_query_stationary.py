@@ -13,6 +13,7 @@ from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
 from ..laws import QUICK, counted, obeys_its_closed_form, sizes, workloads
+from ..test_kept_keys import kept
 
 
 def closed_form(problem, tiles):
@@ -30,6 +31,34 @@ def test_query_stationary_moves_and_holds_what_its_closed_form_says_and_computes
     tiles = sizes(data.draw, query_tile=workload.queries + 1, key_tile=workload.keys + 1)
     problems = counted(workload, by_group=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, closed_form)
+
+
+def with_slots(is_band):
+    def words(problem, tiles):
+        a, slots = min(tiles["query_tile"], problem.n), min(tiles["kept_keys"], problem.m)
+        n, m, d, dv, w, g = sizes_of(problem)
+        loads = g * (problem.key_loads(a) - kept(problem.required, a, slots, is_band=is_band))
+        moved = g * (problem.live_rows(a) * (d + 2 * dv + w) + n * d)
+        moved += (loads + 2 * w * (loads - problem.touched_keys) + m) * (d + dv)
+        return moved, a * (d + dv + d * w + 2 * w) + slots * (d + dv) * (1 + w) + 2 * w + 1
+
+    return words
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_slots_for_keys_and_their_gradients_move_and_hold_what_their_closed_form_says(workload, data):
+    tiles = sizes(data.draw, query_tile=workload.queries + 1, kept_keys=workload.keys + 1)
+    problems, is_band = counted(workload, by_group=True), not hasattr(workload.mask, "query_block")
+    obeys_its_closed_form(workload.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, with_slots(is_band))
+
+
+def test_from_three_halves_to_twice_nd_keys_kept_with_their_gradients_save_a_turn_of_six_words_for_four():
+    n, d = 256, 16
+    for share in (1.75, 1.95):
+        plan = best_plan_for(Workload(n=n, d=d, direction="backward"), int(share * n * d))
+        assert plan.dataflow is Dataflow.QUERY_STATIONARY and plan.tiles["query_tile"] == n // 2
+        assert plan.moved_words == execute(plan).moved_words == n * (14 * d + 1) - plan.tiles["kept_keys"] * 6 * d
 
 
 def with_all_rows(problem, tiles):

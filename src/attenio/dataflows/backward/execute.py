@@ -11,6 +11,7 @@ from attenio.dataflows.backward.fused_values import fused_values
 from attenio.dataflows.backward.kept_row_gradients import kept_row_gradients
 from attenio.dataflows.backward.key_ring import key_ring
 from attenio.dataflows.backward.key_stationary import key_stationary
+from attenio.dataflows.backward.passing_keys import passing_keys
 from attenio.dataflows.backward.problem import (
     BackwardProblem,
     BackwardSharing,
@@ -103,7 +104,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
         case Dataflow.KEY_STATIONARY:
             key_stationary(problem, plan.tiles, fast)
         case Dataflow.QUERY_STATIONARY:
-            other = key_ring if "ring_keys" in plan.tiles else query_stationary
+            tiled = passing_keys if "kept_keys" in plan.tiles else query_stationary
+            other = key_ring if "ring_keys" in plan.tiles else tiled
             run = waiting_rows if "waiting_rows" in plan.tiles else other
             run(problem, plan.tiles, fast)
         case Dataflow.TWO_PASS:

@@ -71,7 +71,8 @@ def allowed_forms(
         if problems.group > 1 and not problems.roll(keys=True):  # elsewhere heads together save next to nothing
             forms = tuple(form for form in forms if "group_positions" not in form.names)
     if problems.granularity.is_free:
-        return forms
+        # a slot takes no more room than a tile of keys beside scores of all rows, and reads no more
+        return (forms[0], *forms[2:]) if dataflow is Dataflow.QUERY_STATIONARY else forms
     # slots keep what rows meet one score at a time
     forms = tuple(f for f in forms if not any(isinstance(phase, _WITH_SLOTS) for phase in f.phases))
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))

@@ -3,7 +3,10 @@
 moved = g (L(a)(d + 2dv + w) + n d) + g U(a)(d + dv) + 2w (g U(a) - F)(d + dv) + m(d + dv)
 peak  = as key-stationary
 
-A key's first visit loads and its last stores no partial gradient.
+A key's first visit loads and its last stores no partial gradient. In a second form slots keep keys with their partial
+gradients for the next tile: U(a) - K(a, s) in the place of U(a), and a score at a time,
+
+peak  = a'(d + dv + (d+2)w) + s'(d + dv)(1 + w) + 2w + 1
 
 Dense problems have a form in which all rows of a group stay, and dQ of t positions waits for a second pass over keys:
 
@@ -19,17 +22,27 @@ peak  = r'(d + dv)(1 + w) + d + dv + max(d, dv)w + 4w
 
 from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import all_gradients, passing_words, stationary_words
-from attenio.planning.words.form import Form, Held, KeyRing, RowTile, Sizes
+from attenio.planning.words.form import Form, Held, KeptTile, KeyRing, RowTile, Sizes
 from attenio.planning.words.waiting_rows import WaitingRows
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself; all rows of a group at once, for dense problems; and a ring of keys, for bands."""
+    """Every head by itself, with slots and without; all rows of a group, if dense; and a ring of keys, for bands."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     held = Held(w, passing_words(sizes), stationary_words(sizes), beside=1)
     phase = RowTile("query_tile", "key_tile", held, live=d + 2 * dv + w, loads=(d + dv) * (1 + 2 * w))
     fixed = (sizes.keys - 2 * w * sizes.touched_keys) * (d + dv) + sizes.group * sizes.rows * d
-    return Form(("query_tile", "key_tile"), (phase,), fixed), _waiting(sizes), _ring(sizes)
+    slots = KeptTile(
+        "query_tile",
+        "kept_keys",
+        per_row=d + dv + (d + 2) * w,
+        per_slot=stationary_words(sizes),
+        beside=2 * w + 1,
+        loads=phase.loads,
+        live=phase.live,
+    )
+    kept = Form(("query_tile", "kept_keys"), (slots,), fixed)
+    return kept, Form(("query_tile", "key_tile"), (phase,), fixed), _waiting(sizes), _ring(sizes)
 
 
 def _ring(sizes: Sizes) -> Form:

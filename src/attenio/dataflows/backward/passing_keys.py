@@ -1,0 +1,106 @@
+"""Query-stationary with slots: rows stay, and slots keep keys with their partial gradients over the turn.
+
+    for each head of the group, each tile i of query_tile rows:
+        load Q_i, dO_i, L_i;  O_i streams past, D = dO . O;  dQ = 0
+        for each key that the tile needs, those in the slots first:
+            unless it is in one of kept_keys slots: load k and v, and the partial dk, dv if rows have met it before
+            for each row that needs the key:
+                p = exp(scale q . k - L);  dv += p dO;  dS = p (dO . v - D);  dk += scale dS q;  dq += scale dS k
+            unless it stays in its slot: store dk, dv, partial ones if further rows will meet it
+        store dQ_i
+    store zeros for rows and keys that nothing needs
+
+Slots keep what the next tile of a head needs too. Fast memory: a rows of Q, dO, dQ and two statistics, slots for a key
+and its value with their gradients, a score and its gradient, a word of O.
+"""
+
+import numpy as np
+
+from attenio.dataflows.backward.held_rows import HeldRows, room_for_rows
+from attenio.dataflows.backward.kept_row_gradients import Keys
+from attenio.dataflows.backward.key_visits import KeyVisits
+from attenio.dataflows.backward.passing_rows import part
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import (
+    add_key_gradient,
+    add_query_gradient,
+    add_value_gradient,
+    exponentiate_with,
+    turn_into_score_gradient,
+)
+from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
+from attenio.dataflows.online_softmax import make_scores
+from attenio.memory import FastMemory, Tile
+from attenio.memory.indices import as_array, compact, cuts, size
+from attenio.planning.plan import Tiles
+
+
+def passing_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
+    """Run the heads of one group of one sequence."""
+    pattern, depth, width = problem.pattern, problem.depth, problem.width
+    a, slots = min(tiles["query_tile"], pattern.rows), min(tiles["kept_keys"], pattern.keys)
+    needed, written = needed_by_tiles(pattern, a), np.zeros(problem.group * pattern.rows, dtype=np.bool_)
+    with (
+        fast.buffer("K", slots, depth) as K_buffer,
+        fast.buffer("V", slots, width) as V_buffer,
+        fast.scratch("dK", slots, depth) as dK_buffer,
+        fast.scratch("dV", slots, width) as dV_buffer,
+        fast.scratch("S", 1, 1),
+        fast.scratch("dP", 1, 1),
+        room_for_rows(problem, a, fast) as holding,
+    ):
+        of_keys = (K_buffer, problem.K), (V_buffer, problem.V), (dK_buffer, problem.K), (dV_buffer, problem.V)
+        keys = _Slots(problem, fast, Keys(*(buffer.over(slice(0, slots), x.columns) for buffer, x in of_keys)), a)
+        for head in range(problem.group):
+            visits = turns(needed, slots=slots, keeping=keeping_slots(pattern, slots))
+            for positions, visited in zip(cuts(pattern.rows, a), visits, strict=True):
+                rows = problem.rows_of(range(head, head + 1), positions)
+                problem.advance(size(rows))
+                if not visited:
+                    continue
+                with holding(rows) as held:
+                    for visit in visited:
+                        keys.meet(visit, held, positions)
+                    fast.store(held.dQ, problem.dQ)
+                    written[as_array(rows)] = True
+    store_zeros(fast, problem.dQ, written)
+    store_key_zeros(fast, pattern, problem.dK, problem.dV)
+
+
+class _Slots:
+    """Keys in slots; of those that have left before they were done, partial gradients are in slow memory."""
+
+    def __init__(self, problem: BackwardProblem, fast: FastMemory, keys: Keys, query_tile: int) -> None:
+        self._problem, self._fast, self._keys = problem, fast, keys
+        self._visits = KeyVisits(problem, query_tile)
+        count = problem.pattern.keys
+        widths = ("partial dK", problem.depth), ("partial dV", problem.width)
+        self._partial = [problem.spilled(name, count, width) for name, width in widths]
+
+    def meet(self, visit: Visit, rows: HeldRows, positions: slice) -> None:
+        """A key meets the rows that need it."""
+        problem, fast, arithmetic = self._problem, self._fast, self._problem.arithmetic
+        named, slot = slice(visit.key, visit.key + 1), slice(visit.slot, visit.slot + 1)
+        again, done = self._visits.turn(np.array([visit.key]))
+        k, v, dK, dV = (part(tile, slot, named) for tile in self._keys if tile is not None)
+        if visit.arrives:
+            fast.load(problem.K, self._keys.K, named, at=np.array([visit.slot]))
+            fast.load(problem.V, self._keys.V, named, at=np.array([visit.slot]))
+            dK.values[:], dV.values[:] = 0, 0
+            for partial, tile in zip(self._partial, (self._keys.dK, self._keys.dV), strict=True):
+                if len(again) and tile is not None:
+                    fast.load(partial, tile, named, at=np.array([visit.slot]))
+        at = np.flatnonzero(problem.pattern.required(positions.start, positions.stop, np.array([visit.key]))[:, 0])
+        Q, dO, L, D, dQ = (part(tile, at, compact(as_array(tile.rows)[at])) for tile in rows)
+        S = Tile("S", np.zeros((len(at), 1), dtype=np.float32), Q.rows, named)
+        make_scores(fast, arithmetic, S, Q, k)
+        P = exponentiate_with(fast, arithmetic, S, L, None)
+        add_value_gradient(fast, arithmetic, dV, P, dO)
+        dS = turn_into_score_gradient(fast, arithmetic, P, (D, L), (dO, v))
+        add_key_gradient(fast, arithmetic, dK, dS, Q)
+        add_query_gradient(fast, arithmetic, dQ, dS, k)
+        rows.dQ.values[at] = dQ.values
+        if not visit.stays:
+            for tile, target in zip((dK, dV), (problem.dK, problem.dV) if done[0] else self._partial, strict=True):
+                fast.store(tile, target)
