@@ -12,10 +12,11 @@ from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.cuda import compiler
-from attenio.kernels.hopper.cuda.attenio import constants_of, is_proven, products_of
+from attenio.kernels.hopper.cuda.attenio import constants_of, products_of
 from attenio.kernels.hopper.cuda.compiler import CompileError
 from attenio.kernels.hopper.cuda.key_stationary import WIDTHS as WIDTHS_OF_GRADIENTS
 from attenio.kernels.hopper.cuda.key_stationary import columns_of, gains, gradient_source
+from attenio.kernels.hopper.cuda.proving import is_proven
 from attenio.kernels.hopper.cuda.source import source
 from attenio.kernels.hopper.cuda.tiles import WIDTHS, CudaTiles, cuda_columns, cuda_tiles
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
@@ -63,7 +64,7 @@ def test_the_kernel_spills_nothing_and_multiplies_on_tensor_cores(index, widths,
     tiles = cuda_tiles(*widths)[index]
     element, band = ("bf16", CAUSAL) if index == 0 else ("f16", Band(below=-99, above=0))
     constants, products = dict(constants_of(tiles, widths, band, 1000)), products_of(tiles.key_tile, widths[1])
-    counts = cuda_instructions(source("attenio.cu", element, constants, products), tmp_path)
+    counts = cuda_instructions(source("attenio", element, constants, products), tmp_path)
     # Scores before the loops and outputs after them, and both in loops with and without masks, 16 deep each.
     scores, outputs = f"HGMMA.64x{tiles.key_tile}x16", f"HGMMA.64x{widths[1]}x16"
     assert counts == {scores: 3 * widths[0] // 16, outputs: 3 * tiles.key_tile // 16}

@@ -16,6 +16,7 @@ from attenio.kernels.gpu.band import FAR, Band
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper import gluon_attenio as gluon
 from attenio.kernels.hopper.cuda import attenio as cuda
+from attenio.kernels.hopper.cuda.proving import can_compile, is_proven
 from attenio.kernels.hopper.cuda.tiles import CudaTiles
 from attenio.kernels.hopper.descriptors import ELEMENTS
 from attenio.kernels.hopper.proving import forward_by_definition, is_right, small_problem
@@ -221,7 +222,7 @@ def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTil
     extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band)
     # The CUDA kernel has neither ranges nor caps, and its programs do not keep pace with each other.
     takes = not (kind.band.packed or kind.capped or (kind.band.is_dense and kind.leaves_cache))
-    takes = takes and cuda.can_compile(kind.device)
+    takes = takes and can_compile(kind.device)
     ranked = ranked_tiles(d, width, extent, processors or processors_of(kind.device), cuda=takes)
     if isinstance(ranked[0], CudaTiles) and not _cuda_is_proven(ranked[0], kind):
         return ranked_tiles(d, width, extent, processors or processors_of(kind.device))
@@ -240,7 +241,7 @@ def _cuda_is_proven(tiles: CudaTiles, kind: _Kind) -> bool:
     lengths = 2 * tiles.row_tile + 40, 5 * tiles.key_tile + 24
     both = partial(_computed_twice, tiles, kind, lengths, masked=True)
     name = f"{tiles.consumers} consumers and {tiles.key_tile} keys of {kind.d}/{kind.width}"
-    return cuda.is_proven(name, kind.dtype, kind.device, both)
+    return is_proven(name, kind.dtype, kind.device, both)
 
 
 def _computed_twice(

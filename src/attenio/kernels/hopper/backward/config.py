@@ -18,7 +18,7 @@ from attenio.kernels.hopper.backward.masks import VisibleRows
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.backward.spilled_key_gradients import spilled_key_gradients_kernel
 from attenio.kernels.hopper.cuda import key_stationary as cuda
-from attenio.kernels.hopper.cuda.attenio import can_compile
+from attenio.kernels.hopper.cuda.proving import can_compile
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor, padded_descriptors
 from attenio.kernels.hopper.tiles import side_by_side
 from attenio.kernels.replay.launches import CompileOptions, launch

@@ -20,7 +20,7 @@ from attenio.kernels.hopper.backward.config import BackwardConfig, config_of, gi
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, key_stationary_grids
 from attenio.kernels.hopper.backward.spilled_gradients import carries, spilled_gradients, spilled_grids
-from attenio.kernels.hopper.cuda.attenio import is_proven as is_proven_cuda
+from attenio.kernels.hopper.cuda.proving import is_proven as is_proven_cuda
 from attenio.kernels.hopper.proving import (
     forward_by_definition,
     gradients_by_definition,

@@ -1,7 +1,6 @@
 """The dataflow ``attenio`` by ``attenio.cu``: which problems it takes, and its launch."""
 
 import ctypes
-import warnings
 from functools import lru_cache
 
 import torch
@@ -11,13 +10,10 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.band import Band
-from attenio.kernels.hopper.cuda.compiler import CompileError, library
-from attenio.kernels.hopper.cuda.driver import DriverError
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, panel
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor
-from attenio.kernels.hopper.proving import Computed, is_right
 from attenio.kernels.hopper.schedule import LaunchPlan
 from attenio.kernels.hopper.tiles import ROWS
 from attenio.kernels.replay.launches import launch_compiled
@@ -33,11 +29,6 @@ class Work(ctypes.Structure):
         *((name, ctypes.c_int) for name in ("heads", "group", "queries", "keys", "below", "above", "width", "missing")),
         ("scale_log2", ctypes.c_float),
     )
-
-
-def can_compile(device: torch.device) -> bool:
-    """Whether the kernel can be compiled for a device; away from GPUs it is taken to be."""
-    return device.type != "cuda" or library() is not None
 
 
 @lru_cache(maxsize=256)
@@ -78,7 +69,7 @@ def launcher_of(
     del device  # a module belongs to the current one
     numbers, threads = dict(constants), WARPGROUP * (tiles.consumers + 1)
     shared_bytes = tiles.shared_bytes(numbers["D"], numbers["V"])
-    text = source("attenio.cu", element, numbers, products_of(numbers["KEY_TILE"], numbers["V"]))
+    text = source("attenio", element, numbers, products_of(numbers["KEY_TILE"], numbers["V"]))
     return CudaLauncher(CudaKernel(KERNEL, text, element, threads, shared_bytes, Work))
 
 
@@ -92,18 +83,3 @@ def products_of(key_tile: int, width: int) -> tuple[Product, ...]:
 
 def _panels(tensor: Tensor, rows: int, width: int) -> TmaDescriptor:
     return padded_descriptor(tensor, rows, panel(width))
-
-
-def is_proven(name: str, dtype: torch.dtype, device: torch.device, both: Computed | None) -> bool:
-    """Whether a kernel has given what the definition gives on this device; what cannot be compiled has not."""
-    if (name, dtype, device) in _failed:
-        return False
-    try:
-        return is_right(f"CUDA C++, {name}", dtype, device, both)
-    except (CompileError, DriverError) as problem:
-        _failed.add((name, dtype, device))
-        warnings.warn(f"CUDA C++, {name}: {problem}; Gluon runs instead", stacklevel=2)
-        return False
-
-
-_failed: set[tuple[str, torch.dtype, torch.device]] = set()

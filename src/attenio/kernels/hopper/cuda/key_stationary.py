@@ -120,4 +120,4 @@ def gradient_source(element: str, d: int, *, masked: bool) -> str:
         Product("gradient_product", d, a_in_registers=True, b_by_columns=True),
         Product("query_product", d, a_by_columns=True, b_by_columns=True),
     )  # fmt: skip
-    return source("key_stationary.cu", element, {"D": d, "MASKED": int(masked)}, products)
+    return source("key_stationary", element, {"D": d, "MASKED": int(masked)}, products)

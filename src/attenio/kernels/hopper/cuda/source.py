@@ -5,6 +5,8 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+# Files of a kernel that come before the one of its name.
+_PARTS = {"attenio": ("block",), "key_stationary": ("block", "producer", "dq", "tile")}
 _TYPES = "typedef unsigned long long u64;\ntypedef unsigned int u32;\ntypedef unsigned short u16;\n"
 
 
@@ -48,11 +50,12 @@ class Product(NamedTuple):
         )
 
 
-def source(file: str, element: str, constants: Mapping[str, int], products: Iterable[Product]) -> str:
-    """CUDA C++ of a kernel's file for elements of ``bf16`` or ``f16``, with these constants and products."""
+def source(kernel: str, element: str, constants: Mapping[str, int], products: Iterable[Product]) -> str:
+    """CUDA C++ of a kernel for elements of ``bf16`` or ``f16``, with these constants and products."""
     numbers = "".join(f"constexpr int {name} = {value};\n" for name, value in constants.items())
     generated = (_TYPES + numbers, _CONVERSIONS.format(element=element), *(each.text(element) for each in products))
-    return "\n".join((*generated, _text("instructions.cu"), _text(file)))
+    names = ("instructions", *(f"{kernel}_{part}" for part in _PARTS[kernel]), kernel)
+    return "\n".join((*generated, *(_text(f"{name}.cu") for name in names)))
 
 
 @cache

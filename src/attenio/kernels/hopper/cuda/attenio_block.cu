@@ -1,0 +1,103 @@
+// Of `attenio.cu`: sizes, places in shared memory, what a launch hands over, which keys rows see, and the producer.
+
+constexpr int ROWS = 64;              // of a consumer warpgroup: those of one wgmma instruction
+constexpr int ENTRY = 4;              // numbers of an entry of the list
+constexpr int PRODUCER_REGISTERS = 24;
+constexpr float LOG2_E = 1.4426950408889634f;
+constexpr float SLACK = 8.0f;         // an anchor follows the largest score when that is so many powers of two above
+
+constexpr int D_PANEL = panel(D), V_PANEL = panel(V);
+constexpr int Q_BYTES = ROWS * D * 2, K_BYTES = KEY_TILE * D * 2, V_BYTES = KEY_TILE * V * 2;
+constexpr int ROUND = 1024;           // a panel begins where a pattern of the swizzle does
+__host__ __device__ constexpr int rounded(int bytes) { return (bytes + ROUND - 1) / ROUND * ROUND; }
+constexpr int Q_SLOT = rounded(Q_BYTES), K_SLOT = rounded(K_BYTES), V_SLOT = rounded(V_BYTES);
+constexpr int Q_AT = 0;
+constexpr int K_AT = Q_AT + CONSUMERS * Q_SLOT;
+constexpr int V_AT = K_AT + STAGES * K_SLOT;
+constexpr int BARRIERS_AT = V_AT + STAGES * V_SLOT;
+// Barriers: Q full and free of every consumer, K and V full and free of every stage.
+constexpr int Q_FULL = BARRIERS_AT, Q_FREE = Q_FULL + 8 * CONSUMERS, K_FULL = Q_FREE + 8 * CONSUMERS;
+constexpr int K_FREE = K_FULL + 8 * STAGES, V_FULL = K_FREE + 8 * STAGES, V_FREE = V_FULL + 8 * STAGES;
+
+struct Work {
+    float *Largest, *Total;
+    void *Output;
+    const int *Starts, *Entries;
+    const float *Sinks;  // or null
+    int heads, group, queries, keys, below, above, width;
+    int missing;  // rows that the first tile has before the first row, so that the last one is whole
+    float scale_log2;
+};
+
+// The first row of an entry's tile, which may not be there.
+__device__ __forceinline__ int first_row(int code, const Work &work) {
+    return code / 2 * (CONSUMERS * ROWS) - work.missing;
+}
+__device__ __forceinline__ bool is_there(int row, const Work &work) {
+    return static_cast<u32>(row) < static_cast<u32>(work.queries);
+}
+
+struct Range {
+    int start, stop, whole_start, whole_stop;
+};
+
+// Key tiles that 64 rows may see, and those that all of them see whole.
+__device__ __forceinline__ Range tile_range(int row, const Work &work) {
+    const int last = min(row + ROWS, work.queries) - 1;
+    const int first = max(row + work.below, 0), last_first = max(last + work.below, 0);
+    const int first_stop = min(row + work.above + 1, work.keys), stop = min(last + work.above + 1, work.keys);
+    if (first >= stop || row >= work.queries) return {0, 0, 0, 0};
+    return {first / KEY_TILE, (stop + KEY_TILE - 1) / KEY_TILE, (last_first + KEY_TILE - 1) / KEY_TILE,
+            max(first_stop, 0) / KEY_TILE};
+}
+
+// Key tiles that some consumer sees: at least one, so that no loop is empty.
+__device__ __forceinline__ Range union_range(int row, const Work &work) {
+    if (!MASKED) return {0, work.keys / KEY_TILE, 0, 0};
+    Range all = tile_range(row, work);
+#pragma unroll
+    for (int c = 1; c < CONSUMERS; c++) {
+        const Range mine = tile_range(row + c * ROWS, work);
+        if (mine.start < mine.stop) all.start = all.start < all.stop ? min(all.start, mine.start) : mine.start;
+        all.stop = max(all.stop, mine.stop);
+    }
+    all.stop = max(all.stop, all.start + 1);
+    return all;
+}
+
+template <int ROW_COUNT, int WIDTH, int PANEL>
+__device__ __forceinline__ void load_tile(u32 target, const TensorMap *map, u32 barrier, int row, int head, int batch) {
+    barrier_expect(barrier, ROW_COUNT * WIDTH * 2);
+#pragma unroll
+    for (int column = 0; column < WIDTH; column += PANEL)
+        load_panel(target + column * ROW_COUNT * 2, map, barrier, column, row, head, batch);
+}
+
+__device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const TensorMap *k, const TensorMap *v,
+                                        const Work &work) {
+    Ring<STAGES> ring;
+    u32 turn = 0;
+    for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
+        const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
+        const int batch = batch_head / work.heads, head = batch_head % work.heads, row = first_row(code, work);
+        const Range range = union_range(row, work);
+        for (int step = 0; step < range.stop - range.start; step++) {
+            const int key = (code % 2 ? range.stop - 1 - step : range.start + step) * KEY_TILE;
+            barrier_wait(shared + K_FREE + 8 * ring.stage, ring.phase ^ 1);
+            load_tile<KEY_TILE, D, D_PANEL>(shared + K_AT + ring.stage * K_SLOT, k, shared + K_FULL + 8 * ring.stage,
+                                            key, head / work.group, batch);
+            if (step == 0) {
+                for (int c = 0; c < CONSUMERS; c++) {
+                    barrier_wait(shared + Q_FREE + 8 * c, turn ^ 1);
+                    load_tile<ROWS, D, D_PANEL>(shared + Q_AT + c * Q_SLOT, q, shared + Q_FULL + 8 * c,
+                                                row + c * ROWS, head, batch);
+                }
+            }
+            barrier_wait(shared + V_FREE + 8 * ring.stage, ring.phase ^ 1);
+            load_tile<KEY_TILE, V, V_PANEL>(shared + V_AT + ring.stage * V_SLOT, v, shared + V_FULL + 8 * ring.stage,
+                                            key, head / work.group, batch);
+            ring.advance();
+        }
+        turn ^= 1;
+    }
+}

@@ -1,0 +1,71 @@
+// Of `key_stationary.cu`: sizes, places in shared memory, what a launch hands over, and which block is which.
+
+constexpr int ROWS = 64, KEYS = 128, OWN_KEYS = 64, CONSUMERS = 2;
+constexpr int STAGES = 4, SLOTS = D == 64 ? 4 : 2, K_BUFFERS = 2, STAGED = D == 64 ? 2 : 1;
+constexpr int PANEL = panel(D), PANELS = D / PANEL;
+// Whether registers hold V, and S of the next rows beside dP of these.
+constexpr bool HOLDS_V = D == 64, HOLDS_BOTH = D == 64;
+// Registers of a thread: 128 at the start, of four warpgroups.
+constexpr int REGISTERS = D == 64 ? 208 : 200, DQ_REGISTERS = D == 64 ? 64 : 80, PRODUCER_REGISTERS = 32;
+constexpr int DQ_WARPGROUP = CONSUMERS, PRODUCER = CONSUMERS + 1, DQ_BARRIER = 1;
+// P is held times 2 to this, in fp16, which has three bits more than bf16 and is subnormal below 2^-14.
+constexpr float SHIFT = 14.0f, SHIFTED_BACK = 1.0f / 16384.0f;
+constexpr int APART = 16;             // how many row tiles apart blocks begin that add to the same rows of dQ
+constexpr int ROW_BYTES = ROWS * D * 2, KEY_BYTES = KEYS * D * 2;
+constexpr int DS_BYTES = OWN_KEYS * ROWS * 2, DQ_BYTES = ROWS * D * 4;
+constexpr int Q_AT = 0, DO_AT = Q_AT + STAGES * ROW_BYTES, K_AT = DO_AT + STAGES * ROW_BYTES;
+constexpr int V_AT = K_AT + K_BUFFERS * KEY_BYTES, DS_AT = V_AT + KEY_BYTES;
+constexpr int DQ_AT = DS_AT + SLOTS * CONSUMERS * DS_BYTES, LSE_AT = DQ_AT + STAGED * DQ_BYTES;
+constexpr int DELTA_AT = LSE_AT + STAGES * ROWS * 4, INDEX_AT = DELTA_AT + STAGES * ROWS * 4;
+constexpr int BARRIERS_AT = INDEX_AT + 4 * K_BUFFERS;
+// The number of the block of each buffer of keys. Barriers: Q with lse, dO with delta, and both free, of every stage; keys and values full and free; dS full and free.
+constexpr int Q_FULL = BARRIERS_AT, DO_FULL = Q_FULL + 8 * STAGES, ROWS_FREE = DO_FULL + 8 * STAGES;
+constexpr int K_FULL = ROWS_FREE + 8 * STAGES, K_FREE = K_FULL + 8 * K_BUFFERS, V_FULL = K_FREE + 8 * K_BUFFERS;
+constexpr int V_FREE = V_FULL + 8, DS_FULL = V_FREE + 8, DS_FREE = DS_FULL + 8 * SLOTS;
+
+struct Work {
+    float *QueryGradients;  // accumulators
+    void *KeyGradients, *ValueGradients;
+    const float *Lse, *Delta;
+    unsigned int *Counters;  // blocks that are begun besides the first of each program, and programs that are done
+    int blocks, programs, first_head, together, kv_heads, group_parts, group;
+    int queries, keys, above, padded, width, v_width;
+    float scale_log2, scale;
+};
+
+// A tile of keys of a batch x KV head, and the row tiles that see one of them: `first_row`, so many, begun at `offset`.
+struct Block {
+    int batch_head, tile, first_row, tiles, offset;
+    __device__ __forceinline__ int row(int step) const {
+        int place = step + offset;
+        if (place >= tiles) place -= tiles;
+        return first_row + place * ROWS;
+    }
+};
+
+// Blocks count through so many heads `together`: the first tiles of all of them, then the second ones. Of causal heads
+// the first tiles are the longest.
+__device__ __forceinline__ Block block_of(int index, const Work &work) {
+    const int tiles = (recomputed(work.keys) + KEYS - 1) / KEYS;
+    const int before = index / (work.together * tiles) * work.together;
+    const int heads = max(min(work.together, work.blocks / tiles - before), 1);
+    const int place = index - before * tiles, tile = place / heads;
+    const int batch_head = work.first_head + before + place % heads;
+    // Later rows see it all; there is a tile of rows also for keys that none sees.
+    const int first = MASKED ? min(max(tile * KEYS - work.above, 0), work.queries - 1) / ROWS * ROWS : 0;
+    const int count = (work.queries - first + ROWS - 1) / ROWS;
+    return {batch_head, tile, first, count, MASKED ? 0 : tile % APART < count ? tile % APART : 0};
+}
+
+// The number of the block whose keys are in a buffer.
+__device__ __forceinline__ int present_block(u32 shared, u32 block) {
+    int index;
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared + INDEX_AT + 4 * (block % K_BUFFERS)) : "memory");
+    return index;
+}
+
+// The same once they are there, or -1 after the last.
+__device__ __forceinline__ int next_block(u32 shared, u32 block) {
+    barrier_wait(shared + K_FULL + 8 * (block % K_BUFFERS), block / K_BUFFERS & 1);
+    return present_block(shared, block);
+}

@@ -1,0 +1,202 @@
+// Of `key_stationary.cu`: what a consumer does with one tile of rows.
+
+// 64 rows of a matrix, as wgmma takes them out of registers.
+template <int COUNT>
+__device__ __forceinline__ void load_fragments(u32 (&to)[COUNT], u32 from) {
+    const int lane = threadIdx.x % 32, row = threadIdx.x % WARPGROUP / 32 * 16 + lane % 16;
+#pragma unroll
+    for (int step = 0; step < COUNT / 4; step++) {
+        const u32 at = from + row * 128 + ((2 * step + lane / 16) ^ row % 8) * 16;
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[4 * step]), "=r"(to[4 * step + 1]), "=r"(to[4 * step + 2]), "=r"(to[4 * step + 3])
+                     : "r"(at)
+                     : "memory");
+    }
+}
+
+// Issue dV += P^T dO, or dK += dS^T Q, over one half of the rows.
+__device__ __forceinline__ void issue_gradient(float (&to)[D / 2], const u32 (&of)[ROWS / 4], u64 rows, int half) {
+#pragma unroll
+    for (int step = half * ROWS / 32; step < (half + 1) * ROWS / 32; step++)
+        gradient_product(to, of[4 * step], of[4 * step + 1], of[4 * step + 2], of[4 * step + 3],
+                         rows + (step * 16 * PANEL * 2 >> 4));
+}
+
+// Numbers of two neighbouring pairs of a thread's rows, which lie side by side.
+__device__ __forceinline__ void read_numbers(float (&to)[4], u32 address) {
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+__device__ __forceinline__ bool is_first_lane() { return threadIdx.x % 32 == 0; }
+
+// The first of a thread's two keys.
+template <int ME>
+__device__ __forceinline__ int first_key(const Block &block) {
+    return block.tile * KEYS + ME * OWN_KEYS + threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4;
+}
+
+// P of scores of a tile of rows, times 2^SHIFT, in fp16.
+template <bool MASKS>
+__device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS / 4], int row, int stage,
+                                             int own_key, u32 shared, const Work &work) {
+    const int lane = threadIdx.x % 4 * 2;
+    int first[2];  // of the rows that see each of the two keys
+#pragma unroll
+    for (int of = 0; of < 2; of++) {
+        const int key = own_key + 8 * of;
+        first[of] = key < work.keys ? key - work.above - row - lane : 1 << 30;
+    }
+    const u32 lse_at = shared + LSE_AT + (stage * ROWS + 2 * lane) * 4;
+    float lse[4];
+#pragma unroll
+    for (int j = 0; j < ROWS / 8; j++) {
+        if (j % 2 == 0) read_numbers(lse, lse_at + 32 * j);
+        const float back[2] = {SHIFT - lse[j % 2 * 2], SHIFT - lse[j % 2 * 2 + 1]};
+#pragma unroll
+        for (int of = 0; of < 2; of++) {
+            float weights[2];
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                float score = s[4 * j + 2 * of + e];
+                const int at = 8 * j + e;
+                if (MASKS && at < first[of]) score = -INFINITY_F;
+                weights[e] = exp2_of(fmaf(score, work.scale_log2, back[e]));
+            }
+            p[2 * j + of] = saturated_fp16(weights[0], weights[1]);
+        }
+    }
+}
+
+// dS of half of a tile of rows, shared with the warpgroup that computes dQ; P becomes what dV takes.
+__device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[ROWS / 4], u32 (&ds)[ROWS / 4], int stage,
+                                         u32 shared, u32 slot, int half) {
+    const int lane = threadIdx.x % 32, key = threadIdx.x % WARPGROUP / 32 * 16 + lane % 16;
+    const u32 delta_at = shared + DELTA_AT + (stage * ROWS + lane % 4 * 4) * 4;
+    float delta[4];
+#pragma unroll
+    for (int j = half * ROWS / 16; j < (half + 1) * ROWS / 16; j++) {
+        if (j % 2 == 0) read_numbers(delta, delta_at + 32 * j);
+        const float back[2] = {-SHIFTED_BACK * delta[j % 2 * 2], -SHIFTED_BACK * delta[j % 2 * 2 + 1]};
+#pragma unroll
+        for (int of = 0; of < 2; of++) {
+            float weights[2];
+            of_fp16(p[2 * j + of], weights[0], weights[1]);
+            ds[2 * j + of] = packed(weights[0] * fmaf(dp[4 * j + 2 * of], SHIFTED_BACK, back[0]),
+                                    weights[1] * fmaf(dp[4 * j + 2 * of + 1], SHIFTED_BACK, back[1]));
+            p[2 * j + of] = packed(weights[0], weights[1]);
+        }
+        if (j % 2) {
+            const u32 at = slot + key * ROWS * 2 + ((j - 1 + lane / 16) ^ key % 8) * 16;
+            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(ds[2 * j - 2]),
+                         "r"(ds[2 * j - 1]), "r"(ds[2 * j]), "r"(ds[2 * j + 1])
+                         : "memory");
+        }
+    }
+}
+
+// Write 64 rows of a gradient: four threads have 32 columns of a row between them, and exchange them for 8 neighbours.
+__device__ __forceinline__ void write_gradient(const float (&of)[D / 2], float scale, u16 *to, int first_key, int keys,
+                                               int width) {
+    const int lane = threadIdx.x % 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        const int at = first_key + 8 * half;
+        u16 *row = to + static_cast<long long>(at) * width;
+#pragma unroll
+        for (int chunk = 0; chunk < D / 8; chunk += 4) {
+            u32 words[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const int first = (chunk + i) * 4 + 2 * half;
+                words[i] = packed(of[first] * scale, of[first + 1] * scale);
+            }
+            exchange(words, lane);
+            const int column = (chunk + lane) * 8;
+            if (at < keys && column < width)
+                *reinterpret_cast<uint4 *>(row + column) = make_uint4(words[0], words[1], words[2], words[3]);
+        }
+    }
+}
+
+struct Gradients {
+    float dk[D / 2], dv[D / 2];
+};
+
+// S and dP of a tile of rows: in registers of their own, or one after the other in the same.
+template <bool BOTH>
+struct Scores {
+    float s[ROWS / 2], other[ROWS / 2];
+    __device__ __forceinline__ float (&dp())[ROWS / 2] { return other; }
+};
+template <>
+struct Scores<false> {
+    float s[ROWS / 2];
+    __device__ __forceinline__ float (&dp())[ROWS / 2] { return s; }
+};
+
+// What a consumer has of its keys, and of the tile of rows that it is at.
+struct Tile : Scores<HOLDS_BOTH> {
+    u32 p[ROWS / 4], ds[ROWS / 4], v[HOLDS_V ? D / 4 : 1];
+    u32 block;   // how many came before, which says the buffer of the keys
+    u32 number;  // of the tile of rows, which says its stage and slot
+};
+
+template <int ME>
+__device__ __forceinline__ void issue_scores(Tile &tile, u32 shared, int stage) {
+    const u32 k_at = shared + K_AT + recomputed(tile.block) % K_BUFFERS * KEY_BYTES + ME * OWN_KEYS * PANEL * 2;
+    const u64 k = by_rows(k_at), q = by_rows(shared + Q_AT + stage * ROW_BYTES);
+    products_fence();
+    first_scores_product(tile.s, k, q);
+#pragma unroll
+    for (int step = 1; step < D / 16; step++)
+        scores_product(tile.s, k + columns_at<KEYS, PANEL>(step), q + columns_at<ROWS, PANEL>(step));
+}
+
+template <int ME>
+__device__ __forceinline__ void issue_dp(Tile &tile, u32 shared, int stage) {
+    const u64 d_o = by_rows(shared + DO_AT + stage * ROW_BYTES);
+    products_fence();
+    if constexpr (HOLDS_V) {
+        first_held_product(tile.dp(), tile.v[0], tile.v[1], tile.v[2], tile.v[3], d_o);
+#pragma unroll
+        for (int step = 1; step < D / 16; step++)
+            held_product(tile.dp(), tile.v[4 * step], tile.v[4 * step + 1], tile.v[4 * step + 2], tile.v[4 * step + 3],
+                         d_o + columns_at<ROWS, PANEL>(step));
+    } else {
+        const u64 v = by_rows(shared + V_AT + ME * OWN_KEYS * PANEL * 2);
+        first_scores_product(tile.dp(), v, d_o);
+#pragma unroll
+        for (int step = 1; step < D / 16; step++)
+            scores_product(tile.dp(), v + columns_at<KEYS, PANEL>(step), d_o + columns_at<ROWS, PANEL>(step));
+    }
+}
+
+// Share dS of a tile of rows whose P and dP are there, and issue dV and half of dK.
+template <int ME>
+__device__ __forceinline__ void add_values(Tile &tile, Gradients &sums, u32 memory) {
+    const u32 shared = recomputed(memory), stage = tile.number % STAGES, slot = tile.number % SLOTS;
+    const u32 ds_at = shared + DS_AT + (slot * CONSUMERS + ME) * DS_BYTES;
+    const u64 q = by_columns<ROWS>(shared + Q_AT + stage * ROW_BYTES);
+    const u64 d_o = by_columns<ROWS>(shared + DO_AT + stage * ROW_BYTES);
+    barrier_wait(shared + DS_FREE + 8 * slot, tile.number / SLOTS & 1 ^ 1);
+    share_ds(tile.dp(), tile.p, tile.ds, stage, shared, ds_at, 0);
+    products_fence();
+    issue_gradient(sums.dv, tile.p, d_o, 0);
+    issue_gradient(sums.dk, tile.ds, q, 0);
+    products_commit();
+    share_ds(tile.dp(), tile.p, tile.ds, stage, shared, ds_at, 1);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    if (is_first_lane()) barrier_arrive(shared + DS_FULL + 8 * slot);
+    products_fence();
+    issue_gradient(sums.dv, tile.p, d_o, 1);
+    products_commit();
+}
+
+__device__ __forceinline__ void issue_rest_of_keys(Tile &tile, Gradients &sums, u32 shared) {
+    products_fence();
+    issue_gradient(sums.dk, tile.ds, by_columns<ROWS>(shared + Q_AT + tile.number % STAGES * ROW_BYTES), 1);
+}
