@@ -3,15 +3,13 @@
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from attenio.bounds import bounds_for, largest_ordinary
 from attenio.dataflows import execute
-from attenio.pebbling.checking import check
-from attenio.pebbling.replay import replay
 from attenio.planning import best_plan_for
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-from .laws import QUICK, counted, obeys_its_closed_form, planned, sizes, workloads
+from .games import is_a_legal_game
+from .laws import QUICK, counted, obeys_its_closed_form, sizes, workloads
 from .test_kept_keys import kept
 from .test_rolling import causal_or_windows
 
@@ -41,12 +39,7 @@ def test_a_run_of_heads_together_is_a_legal_game_at_its_counted_words(workload, 
     required = counted(workload)[0][0].required
     assume(required.any(axis=1).all() and workload.heads * workload.batch <= 3)
     tiles = sizes(data.draw, group_positions=4, kept_keys=4)
-    run = execute(planned(workload, Dataflow.KEPT_KEYS, tiles, 10**6), record=True)
-    played = replay(run)
-    verdict = check(played.game, played.schedule)
-    assert verdict.complaint is None
-    assert (verdict.cost_words, played.game.red) == (run.moved_words, run.peak_words)
-    assert verdict.cost_words >= largest_ordinary(bounds_for(workload, played.game.red)).words
+    is_a_legal_game(workload, Dataflow.KEPT_KEYS, tiles)
 
 
 def test_a_ring_of_a_window_serves_all_heads_that_share_its_keys():

@@ -7,17 +7,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from attenio.bounds import bounds_for, largest_ordinary
 from attenio.dataflows import execute
 from attenio.errors import InvalidInput
 from attenio.masks import Dense
-from attenio.pebbling.checking import check
-from attenio.pebbling.replay import replay
 from attenio.planning import best_plan_for
 from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
+from .games import is_a_legal_game
 from .laws import QUICK, counted, obeys_its_closed_form, planned, sizes, workloads
 
 
@@ -53,12 +51,7 @@ def test_stacked_rows_move_and_hold_what_their_closed_form_says_and_compute_atte
 def test_a_run_with_stacked_rows_is_a_legal_game_at_its_counted_words(workload, data):
     dense = replace(workload, mask=Dense())
     assume(dense.heads * dense.batch * dense.queries * dense.keys <= 120)
-    run = execute(planned(dense, Dataflow.KEPT_KEYS, some_tiles(data.draw, dense), 10**6), record=True)
-    played = replay(run)
-    verdict = check(played.game, played.schedule)
-    assert verdict.complaint is None
-    assert (verdict.cost_words, played.game.red) == (run.moved_words, run.peak_words)
-    assert verdict.cost_words >= largest_ordinary(bounds_for(dense, played.game.red)).words
+    is_a_legal_game(dense, Dataflow.KEPT_KEYS, some_tiles(data.draw, dense))
 
 
 @pytest.mark.parametrize(("keys", "rows", "slots"), [(41, 15, 13), (4, 1, 1), (5, 4, 2)])
