@@ -96,7 +96,8 @@ def parts_of(problem, _choice):
 
 @pytest.fixture
 def on_cpu(monkeypatch):
-    kernel = interpreted("attenio.kernels.hopper.split_keys", ("attenio.kernels.hopper.capping",)).split_keys_kernel
+    needed = ("attenio.kernels.hopper.capping", "attenio.kernels.hopper.merging")
+    kernel = interpreted("attenio.kernels.hopper.split_keys", needed).split_keys_kernel
 
     def on_interpreter(_kernel, programs, described, arguments, constants, _options):
         descriptors = [TmaDescriptor(each.base, each.block_shape) for each in described]

@@ -19,9 +19,8 @@ from kernels.pages.paging import Requests, exact
 
 @pytest.fixture
 def on_cpu(monkeypatch):
-    kernel = interpreted(
-        "attenio.kernels.hopper.split_pages", ("attenio.kernels.hopper.capping", "attenio.kernels.hopper.split_keys")
-    ).split_pages_kernel
+    needed = tuple(f"attenio.kernels.hopper.{name}" for name in ("capping", "merging", "split_keys"))
+    kernel = interpreted("attenio.kernels.hopper.split_pages", needed).split_pages_kernel
     launched = []
 
     def on_interpreter(asked, programs, described, arguments, constants, _options):

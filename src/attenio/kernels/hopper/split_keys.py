@@ -15,10 +15,10 @@ whatever an earlier kernel wrote is read after ``gdc_wait`` only.
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, mma_v2, tma
-from triton.language import debug_barrier
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from attenio.kernels.hopper.capping import tanh
+from attenio.kernels.hopper.merging import merged_warps, store_run
 
 
 @gluon.jit
@@ -71,6 +71,17 @@ def _write(
 
 
 @gluon.jit
+def _with_runs(acc, largest, total, parts, tops, totals, OF_ROWS: gl.constexpr):
+    """Accumulator, largest and total with those of some runs [run, row, column] folded in."""
+    larger = gl.maximum(largest, gl.max(tops, 0))
+    anchor = gl.where(larger == float("-inf"), 0.0, larger)
+    rescale, faded = gl.exp2(largest - anchor), gl.exp2(tops - gl.expand_dims(anchor, 0))
+    total = total * rescale + gl.sum(faded * totals, 0)
+    acc = acc * gl.convert_layout(rescale, OF_ROWS)[:, None] + gl.sum(gl.expand_dims(faded, 2) * parts, 0)
+    return acc, larger, total
+
+
+@gluon.jit
 def _after_prefix(
     acc, largest, total, PrefixPartial, PrefixStatistics, first_row, row_count,
     batch, kv_head, prefix_rows, prefix_splits, LAYOUT: gl.constexpr, WIDTH: gl.constexpr, AT_ONCE: gl.constexpr,
@@ -95,12 +106,7 @@ def _after_prefix(
         totals = gl.load(at + prefix_rows, mask=inside, other=0.0)
         at = PrefixPartial + gl.expand_dims((start + split) * prefix_rows + shared, 2) * WIDTH + columns
         parts = gl.load(at, mask=gl.expand_dims(inside, 2) & (columns < WIDTH), other=0.0)
-        larger = gl.maximum(largest, gl.max(tops, 0))
-        anchor = gl.where(larger == float("-inf"), 0.0, larger)
-        rescale, faded = gl.exp2(largest - anchor), gl.exp2(tops - gl.expand_dims(anchor, 0))
-        total = total * rescale + gl.sum(faded * totals, 0)
-        acc = acc * gl.convert_layout(rescale, OF_ROWS)[:, None] + gl.sum(gl.expand_dims(faded, 2) * parts, 0)
-        largest = larger
+        acc, largest, total = _with_runs(acc, largest, total, parts, tops, totals, OF_ROWS)
     return acc, gl.convert_layout(largest, OF_ROWS), gl.convert_layout(total, OF_ROWS)
 
 
@@ -133,12 +139,7 @@ def joined(
             tops = gl.load(at_statistics, mask=inside, other=float("-inf"), cache_modifier=".cg")
             totals = gl.load(at_statistics + 1, mask=inside, other=0.0, cache_modifier=".cg")
             parts = gl.load(at_partial, mask=gl.expand_dims(inside, 2), other=0.0, cache_modifier=".cg")
-        larger = gl.maximum(largest, gl.max(tops, 0))
-        anchor = gl.where(larger == float("-inf"), 0.0, larger)
-        rescale, faded = gl.exp2(largest - anchor), gl.exp2(tops - gl.expand_dims(anchor, 0))
-        total = total * rescale + gl.sum(faded * totals, 0)
-        acc = acc * gl.convert_layout(rescale, OF_ROWS)[:, None] + gl.sum(gl.expand_dims(faded, 2) * parts, 0)
-        largest = larger
+        acc, largest, total = _with_runs(acc, largest, total, parts, tops, totals, OF_ROWS)
         at_statistics += AT_ONCE * 2 * PART_ROWS
         at_partial += AT_ONCE * PART_ROWS * W_PADDED
     return acc, gl.convert_layout(largest, OF_ROWS), gl.convert_layout(total, OF_ROWS)
@@ -281,42 +282,17 @@ def split_keys_kernel(
             slot = 0
             phase ^= 1
 
-    # Every warp has a result of its own keys: a thread takes those of all warps for its columns, of rows that exist.
-    PADDED: gl.constexpr = gl.PaddedSharedLayout.with_identity_for(
-        [[W_PADDED, 8]], [KEY_WARPS, ROWS, W_PADDED], [2, 1, 0]
-    )
-    met = value_ring._reinterpret(gl.float32, [KEY_WARPS, ROWS, W_PADDED], PADDED)
-    met_statistics = gl.allocate_shared_memory(
-        gl.float32, [2, KEY_WARPS, ROWS], gl.SwizzledSharedLayout(1, 1, 1, order=[1, 0])
-    )
-    met.store(acc)
-    met_statistics.index(0).store(largest)
-    met_statistics.index(1).store(total)
     OVER_ROWS: gl.constexpr = WARPS if PART_ROWS >= WARPS else PART_ROWS
     WIDE: gl.constexpr = 4 if W_PADDED * OVER_ROWS >= 128 * WARPS else 1
     MERGED: gl.constexpr = gl.BlockedLayout(
         [KEY_WARPS, 1, WIDE], [1, 1, 32], [1, OVER_ROWS, WARPS // OVER_ROWS], [2, 1, 0]
     )
     BY_ROW: gl.constexpr = gl.SliceLayout(0, MERGED)
-    tops = met_statistics.index(0).slice(0, PART_ROWS, 1).load(gl.SliceLayout(2, MERGED))
-    totals = met_statistics.index(1).slice(0, PART_ROWS, 1).load(gl.SliceLayout(2, MERGED))
-    parts = met.slice(0, PART_ROWS, 1).load(MERGED)
-    merged_largest = gl.max(tops, 0)
-    anchor = gl.where(merged_largest == float("-inf"), 0.0, merged_largest)
-    faded = gl.exp2(tops - gl.expand_dims(anchor, 0))
-    merged_total = gl.convert_layout(gl.sum(totals * faded, 0), gl.SliceLayout(1, BY_ROW))
-    merged_largest = gl.convert_layout(merged_largest, gl.SliceLayout(1, BY_ROW))
-    merged = gl.sum(parts * gl.expand_dims(faded, 2), 0)
+    merged, merged_largest, merged_total = merged_warps(acc, largest, total, value_ring, ROWS, PART_ROWS, MERGED)
     if JOINS:
         Statistics += gl.cast(batch_head, gl.int64) * splits * (2 * PART_ROWS)
         Partial += gl.cast(batch_head, gl.int64) * splits * (PART_ROWS * W_PADDED)
-        rows = gl.arange(0, PART_ROWS, gl.SliceLayout(1, BY_ROW))
-        columns = gl.arange(0, W_PADDED, gl.SliceLayout(0, BY_ROW))
-        place = split * PART_ROWS + rows
-        gl.store(Statistics + 2 * place, merged_largest)
-        gl.store(Statistics + 2 * place + 1, merged_total)
-        gl.store(Partial + place[:, None] * W_PADDED + columns[None, :], merged)
-        debug_barrier()
+        store_run(Partial, Statistics, merged, merged_largest, merged_total, split, BY_ROW)
         if gl.atomic_add(Arrived + batch_head, 1, sem="acq_rel") == splits - 1:
             gl.store(Arrived + batch_head, 0)
             OVER: gl.constexpr = WARPS if JOINED_ROWS >= WARPS else JOINED_ROWS

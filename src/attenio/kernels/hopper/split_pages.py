@@ -16,9 +16,9 @@ side in a page. Lengths and tables are read on the GPU alone; a page that is not
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, mma_v2, tma
-from triton.language import debug_barrier
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from attenio.kernels.hopper.merging import merged_warps, store_run
 from attenio.kernels.hopper.split_keys import joined
 
 
@@ -179,46 +179,21 @@ def split_pages_kernel(
             slot = 0
             phase ^= 1
 
-    # Every warp has a result of its own keys: a thread takes those of all warps for its columns, of rows that exist.
-    PADDED: gl.constexpr = gl.PaddedSharedLayout.with_identity_for(
-        [[W_PADDED, 8]], [KEY_WARPS, ROWS, W_PADDED], [2, 1, 0]
-    )
-    met = value_ring._reinterpret(gl.float32, [KEY_WARPS, ROWS, W_PADDED], PADDED)
-    met_statistics = gl.allocate_shared_memory(
-        gl.float32, [2, KEY_WARPS, ROWS], gl.SwizzledSharedLayout(1, 1, 1, order=[1, 0])
-    )
-    met.store(acc)
-    met_statistics.index(0).store(largest)
-    met_statistics.index(1).store(total)
     OVER_ROWS: gl.constexpr = KEY_WARPS if PART_ROWS >= KEY_WARPS else PART_ROWS
     WIDE: gl.constexpr = 4 if W_PADDED * OVER_ROWS >= 128 * KEY_WARPS else 1
     MERGED: gl.constexpr = gl.BlockedLayout(
         [KEY_WARPS, 1, WIDE], [1, 1, 32], [1, OVER_ROWS, KEY_WARPS // OVER_ROWS], [2, 1, 0]
     )
     BY_ROW: gl.constexpr = gl.SliceLayout(0, MERGED)
-    tops = met_statistics.index(0).slice(0, PART_ROWS, 1).load(gl.SliceLayout(2, MERGED))
-    totals = met_statistics.index(1).slice(0, PART_ROWS, 1).load(gl.SliceLayout(2, MERGED))
-    parts = met.slice(0, PART_ROWS, 1).load(MERGED)
-    merged_largest = gl.max(tops, 0)
-    anchor = gl.where(merged_largest == float("-inf"), 0.0, merged_largest)
-    faded = gl.exp2(tops - gl.expand_dims(anchor, 0))
-    merged_total = gl.convert_layout(gl.sum(totals * faded, 0), gl.SliceLayout(1, BY_ROW))
+    merged, merged_largest, merged_total = merged_warps(acc, largest, total, value_ring, ROWS, PART_ROWS, MERGED)
     merged_total = gl.where((bad != 0) | (given != length), float("nan"), merged_total)
-    merged_largest = gl.convert_layout(merged_largest, gl.SliceLayout(1, BY_ROW))
-    merged = gl.sum(parts * gl.expand_dims(faded, 2), 0)
     if JOINS:
-        unit = request * kv_heads + kv_head
-        Statistics += gl.cast(unit, gl.int64) * splits * (2 * PART_ROWS)
-        Partial += gl.cast(unit, gl.int64) * splits * (PART_ROWS * W_PADDED)
-        rows = gl.arange(0, PART_ROWS, gl.SliceLayout(1, BY_ROW))
-        columns = gl.arange(0, W_PADDED, gl.SliceLayout(0, BY_ROW))
-        written = split * PART_ROWS + rows
-        gl.store(Statistics + 2 * written, merged_largest)
-        gl.store(Statistics + 2 * written + 1, merged_total)
-        gl.store(Partial + written[:, None] * W_PADDED + columns[None, :], merged)
-        debug_barrier()
-        if gl.atomic_add(Arrived + unit, 1, sem="acq_rel") == splits - 1:
-            gl.store(Arrived + unit, 0)
+        batch_head = request * kv_heads + kv_head
+        Statistics += gl.cast(batch_head, gl.int64) * splits * (2 * PART_ROWS)
+        Partial += gl.cast(batch_head, gl.int64) * splits * (PART_ROWS * W_PADDED)
+        store_run(Partial, Statistics, merged, merged_largest, merged_total, split, BY_ROW)
+        if gl.atomic_add(Arrived + batch_head, 1, sem="acq_rel") == splits - 1:
+            gl.store(Arrived + batch_head, 0)
             JOINED: gl.constexpr = gl.BlockedLayout(
                 [1, 1, WIDE], [1, 1, 32], [1, OVER_ROWS, KEY_WARPS // OVER_ROWS], [2, 1, 0]
             )
