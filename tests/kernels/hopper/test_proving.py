@@ -40,6 +40,19 @@ def test_a_kernel_within_rounding_is_believed_and_asked_once(device):
     assert len(asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "instead", "runs"),
+    [
+        ("CUDA C++, attention", None, "Gluon kernels"),
+        ("gradients", None, "portable kernels"),
+        ("wide rows", "tiles of fewer rows", "tiles of fewer rows"),
+    ],
+)
+def test_the_warning_says_what_runs_instead(device, name, instead, runs):
+    with pytest.warns(UserWarning, match=rf"; {runs} run instead$"):
+        assert not proving.is_right(name, torch.float16, GPU, lambda: results(2.0), instead=instead)
+
+
 @pytest.mark.parametrize("scale", [1.1, float("nan"), float("inf")])
 def test_a_kernel_that_is_off_is_never_run_and_named_once(device, scale):
     with pytest.warns(

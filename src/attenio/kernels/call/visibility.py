@@ -83,8 +83,8 @@ class Visibility(NamedTuple):
         first, stop = (_part(x, part.batch, part.positions) for x in (self.first, self.stop))
         return bool(int(first.max()) <= part.keys.start and int(stop.min()) >= part.keys.stop)
 
-    def hide(self, scores: Tensor, part: ProblemTile, unit: float) -> None:
-        """Add the bias, times ``unit``, to scores (batch, KV heads, positions, group, keys); hidden ones become -inf.
+    def hide(self, scores: Tensor, part: ProblemTile, factor: float) -> None:
+        """Add the bias, times ``factor``, to scores (batch, KV heads, positions, group, keys); hidden ones become -inf.
 
         ``scores`` may be any view: a transposed one for key-stationary nests.
         """
@@ -93,7 +93,7 @@ class Visibility(NamedTuple):
             if self.bias.dtype == torch.bool:
                 scores.masked_fill_(~tile, -torch.inf)
             else:
-                scores.add_(tile.to(scores.dtype), alpha=unit)
+                scores.add_(tile.to(scores.dtype), alpha=factor)
         hidden = self._hidden(part)
         if hidden is not None:
             scores.masked_fill_(hidden[:, None, :, None, :], -torch.inf)

@@ -78,9 +78,9 @@ def _few_rows(shape: Shape, kv_heads: int, name: str, skipped: int) -> Choice:
     """All rows of some heads at once, over the keys from ``skipped`` on, split where heads alone leave threads idle."""
     own = replace(shape, keys=max(1, shape.keys - skipped))
     tiling, length = tiling_for(own), shape.keys - skipped
-    splits = -(-shape.threads // _units(shape, kv_heads, tiling.units_at_once))
+    splits = -(-shape.threads // _head_tasks(shape, kv_heads, tiling.heads_at_once))
     run = max(tiling.key_tile if splits > 1 else 1, -(-length // splits))
-    if name == "fused_rows" and shape.units >= shape.threads:
+    if name == "fused_rows" and shape.batch_heads >= shape.threads:
         run = length
     split = Split(skipped, shape.keys, run, max(1, -(-length // run)))
     held = _held_keys(own, shape.queries, tiling.key_tile)
@@ -97,9 +97,9 @@ def _few_rows(shape: Shape, kv_heads: int, name: str, skipped: int) -> Choice:
     )  # fmt: skip
 
 
-def _units(shape: Shape, kv_heads: int, at_once: int) -> int:
-    """Tasks of whole heads: ``units`` in ``tiles`` has them."""
-    batch = shape.units // kv_heads
+def _head_tasks(shape: Shape, kv_heads: int, at_once: int) -> int:
+    """Tasks of whole heads: ``batch_heads`` in ``tiles`` has them."""
+    batch = shape.batch_heads // kv_heads
     return -(-batch // max(1, at_once // kv_heads)) * -(-kv_heads // min(kv_heads, at_once))
 
 
@@ -122,7 +122,7 @@ def _stacked(problem: KernelProblem) -> Choice:
     whole = whole and problem.keys > prefix
     own = _few_rows(shape, problem.kv_heads, "compiled_rows" if whole else "split_keys", prefix)
     name = "compiled_rows" if compiles else "fused_rows" if fuses else "attenio"
-    together = replace(shape, units=problem.kv_heads, queries=problem.batch * shape.queries, keys=prefix)
+    together = replace(shape, batch_heads=problem.kv_heads, queries=problem.batch * shape.queries, keys=prefix)
     return _prefix(together, name, not short, own)
 
 
@@ -132,12 +132,12 @@ def _prefix(shape: Shape, name: str, subtracts: bool, own: Choice) -> Choice:
     most = min(tiling.query_tile, MOST_ROWS // shape.group) if name == "compiled_rows" else tiling.query_tile
     # Tiles of positions of equal size: no thread waits for a larger one.
     count = -(-shape.queries // most)
-    turns = -(-count * shape.units // shape.threads)
+    turns = -(-count * shape.batch_heads // shape.threads)
     if turns > 1:  # as many tiles as threads take in as many turns
-        count = max(count, turns * shape.threads // shape.units)
+        count = max(count, turns * shape.threads // shape.batch_heads)
     positions = -(-shape.queries // count)
     # Rows are worth more together than keys: threads share the keys of the prefix.
-    splits = -(-shape.threads // (shape.units * -(-shape.queries // positions)))
+    splits = -(-shape.threads // (shape.batch_heads * -(-shape.queries // positions)))
     run = -(-shape.keys // splits)
     keys = _held_keys(shape, positions, tiling.key_tile) if tiling.has_few_rows else tiling.key_tile
     return Choice(
@@ -168,7 +168,7 @@ def _backward(shape: Shape, fuses: bool) -> Choice:
         )  # fmt: skip
     # As many keys stay as rows did, but no fewer tiles than threads; few rows leave room for their keys.
     most = tiling.key_tile if few else tiling.query_tile * shape.group
-    stationary = max(1, min(most, -(-shape.keys // -(-shape.threads // shape.units))))
+    stationary = max(1, min(most, -(-shape.keys // -(-shape.threads // shape.batch_heads))))
     # Where keys are few, still so many rows at once that a product is worth its call.
     passing = max(1, max(tiling.key_tile, PRODUCT_KEYS) // shape.group)
     return Choice(

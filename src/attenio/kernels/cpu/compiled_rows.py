@@ -52,13 +52,13 @@ def compiled_rows(problem: KernelProblem, part: ProblemTile) -> Sums:
     """The sums of all rows of a part over one run of keys that all of them see."""
     note_launch("compiled_rows", part=part)
     Q = rows_of(problem, part)
-    units, rows, d = Q.shape
+    batch_heads, rows, d = Q.shape
     abreast = 1 if rows == 1 else 2 if rows == 2 else 4
     padded = -(-rows // abreast) * abreast
     if padded > rows:
-        Q = torch.cat([Q, Q.new_zeros(units, padded - rows, d)], 1)
+        Q = torch.cat([Q, Q.new_zeros(batch_heads, padded - rows, d)], 1)
     key, value = (readable(x[part.batch, part.heads, part.keys]) for x in (problem.key, problem.value))
-    sums = Sums.empty((units, padded), value.shape[-1], torch.float32, subtracts=True)
+    sums = Sums.empty((batch_heads, padded), value.shape[-1], torch.float32, subtracts=True)
     widens = key.dtype != torch.float32 and padded > abreast
     wide = Q.new_empty(TILE * (d + value.shape[-1]) if widens else 0)
     pointers = (x.data_ptr() for x in (Q, key, value, sums.output, sums.largest, sums.total, wide))

@@ -48,8 +48,8 @@ def _few_rows(kind: str, abreast: int, widens: bool) -> Body:
     body = Body()
     scores = body.slot(f"[{MOST_ROWS * TILE} x float]")
     with body.loop("%batch") as b, body.loop("%heads") as h:
-        unit = body.let(f"add i64 {body.let(f'mul i64 {b}, %heads')}, {h}")
-        first = body.let(f"mul i64 {unit}, %rows")
+        batch_head = body.let(f"add i64 {body.let(f'mul i64 {b}, %heads')}, {h}")
+        first = body.let(f"mul i64 {batch_head}, %rows")
         query = body.at("%Q", body.let(f"mul i64 {first}, %d"))
         output = body.at("%O", body.let(f"mul i64 {first}, %width"))
         largest, total = body.at("%M", first), body.at("%L", first)

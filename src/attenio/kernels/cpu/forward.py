@@ -15,7 +15,7 @@ from attenio.kernels.cpu.compiled_rows import compiled_rows
 from attenio.kernels.cpu.fused import fused, fused_rows
 from attenio.kernels.cpu.online_softmax import MOST_SCORE, Sums, merged
 from attenio.kernels.cpu.split_keys import split_keys
-from attenio.kernels.cpu.tiles import Keys, cuts, units, unstacked_rows
+from attenio.kernels.cpu.tiles import Keys, batch_heads, cuts, unstacked_rows
 from attenio.kernels.cpu.tiling import Tiling
 from attenio.kernels.cpu.workers import run_all
 
@@ -58,24 +58,24 @@ def _write(sums: Sums, part: ProblemTile, attended: Attended) -> None:
 def _stationary(problem: KernelProblem, tiling: Tiling, attended: Attended) -> None:
     """Tiles of queries stay; a thread has heads of its own, or positions of its own where heads are too few."""
     positions, every = cuts(problem.queries, tiling.query_tile), slice(0, problem.keys)
-    where = units(problem, tiling.units_at_once)
+    where = batch_heads(problem, tiling.heads_at_once)
     share = min(-(-torch.get_num_threads() // len(where)), len(positions))
 
-    def converted(unit: tuple[slice, slice]) -> Keys:
-        return Keys(problem, unit, tiling.key_tile, keep_bytes=tiling.keep_bytes)
+    def converted(batch_head: tuple[slice, slice]) -> Keys:
+        return Keys(problem, batch_head, tiling.key_tile, keep_bytes=tiling.keep_bytes)
 
     def work(task: tuple[tuple[slice, slice], list[slice], Keys | None]) -> None:
-        unit, mine, shared = task
-        keys = converted(unit) if shared is None else shared
+        batch_head, mine, shared = task
+        keys = converted(batch_head) if shared is None else shared
         for i in mine:
-            part = ProblemTile(*unit, i, every)
+            part = ProblemTile(*batch_head, i, every)
             _write(attenio(problem, part, keys, subtracts=tiling.subtracts), part, attended)
 
     tasks = []
-    for unit in where:
-        shared = converted(unit) if share > 1 else None
+    for batch_head in where:
+        shared = converted(batch_head) if share > 1 else None
         # Every share-th tile from the last on: under a causal mask late tiles are the long ones.
-        tasks += [(unit, positions[::-1][k::share], shared) for k in range(share)]
+        tasks += [(batch_head, positions[::-1][k::share], shared) for k in range(share)]
     run_all(work, tasks, small=tiling.is_small)
 
 
@@ -106,8 +106,8 @@ def _parts(problem: KernelProblem, choice: Choice) -> list[ProblemTile]:
     assert choice.split is not None
     first, stop, run, _ = choice.split
     runs = cuts(stop, run, first) or [slice(first, stop)]
-    where = units(problem, choice.kernel.units_at_once)
-    return [ProblemTile(*unit, slice(0, problem.queries), run) for unit in where for run in runs]
+    where = batch_heads(problem, choice.kernel.heads_at_once)
+    return [ProblemTile(*batch_head, slice(0, problem.queries), run) for batch_head in where for run in runs]
 
 
 def _joined(parts: list[ProblemTile], sums: list[Sums]) -> list[tuple[ProblemTile, Sums]]:
@@ -146,9 +146,9 @@ def _after_prefix(problem: KernelProblem, choice: Choice, own: Choice, attended:
         for tiles in zip(*((sums.output, sums.largest, sums.total) for sums in common), strict=True)
     )
     for part, given in _joined(parts, every[len(common_parts) :]):
-        unit = (part.batch, part.heads)
+        here = (part.batch, part.heads)
         before = Sums(
-            output=outputs[unit].flatten(0, 1), largest=largest[unit].flatten(0, 1), total=totals[unit].flatten(0, 1),
+            output=outputs[here].flatten(0, 1), largest=largest[here].flatten(0, 1), total=totals[here].flatten(0, 1),
             subtracts=given.subtracts,
         )  # fmt: skip
         _write(merged([before, given]), part, attended)

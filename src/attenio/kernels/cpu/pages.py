@@ -121,7 +121,7 @@ def _scores(problem: PagedProblem, tile: _OneTile, factor: float) -> tuple[Tenso
         S.mul_(problem.scale * factor)
     if tile.hidden is not None:
         S.masked_fill_(tile.hidden, -torch.inf)
-    # what lies past the last key may be anything, and 0 times it no number
+    # what lies past the last key may be anything, and 0 times it NaN
     return S, V if tile.past is None else V.masked_fill(tile.past, 0.0)
 
 
@@ -159,7 +159,7 @@ def _of_pages(scales: Tensor, pages: Tensor, size: int) -> Tensor:
 
 
 def _of_values(scales: Tensor, tile: _OneTile, size: int) -> Tensor:
-    """The same for values: 0 past the last key, where a page may be anyone's, and its factor no number."""
+    """The same for values: 0 past the last key, where a page may be anyone's, and its factor NaN."""
     factors = _of_pages(scales, tile.pages, size)
     return factors if tile.past is None else factors.masked_fill(tile.past.transpose(2, 3), 0.0)
 

@@ -10,7 +10,7 @@ PIECE = 16
 
 
 def product(left: Tensor, right: Tensor, buffer: Tensor) -> Tensor:
-    """left @ right over (units, ...), in the first words of a flat buffer."""
+    """left @ right over (batch * KV heads, ...), in the first words of a flat buffer."""
     shape = (left.shape[0], left.shape[1], right.shape[2])
     into = buffer[: shape[0] * shape[1] * shape[2]].view(shape)
     if shape[0] == 1:
@@ -29,7 +29,7 @@ def product_in_pieces(left: Tensor, right: Tensor, buffer: Tensor) -> Tensor:
 
 
 def add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
-    """into += left @ right over (units, ...)."""
+    """into += left @ right over (batch * KV heads, ...)."""
     if into.shape[0] == 1:
         into[0].addmm_(left[0], right[0])
     else:

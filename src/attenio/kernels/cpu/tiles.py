@@ -16,7 +16,7 @@ def cuts(size: int, tile: int, start: int = 0) -> list[slice]:
     return [slice(at, min(at + tile, size)) for at in range(start, size, tile)]
 
 
-def units(problem: KernelProblem, at_once: int) -> list[tuple[slice, slice]]:
+def batch_heads(problem: KernelProblem, at_once: int) -> list[tuple[slice, slice]]:
     """Sequences and KV heads, about ``at_once`` pairs at a time: heads of one sequence, or whole sequences."""
     heads = min(problem.kv_heads, at_once)
     batch = max(1, at_once // problem.kv_heads)
@@ -24,16 +24,16 @@ def units(problem: KernelProblem, at_once: int) -> list[tuple[slice, slice]]:
 
 
 def stacked_rows(tensor: Tensor, precision: torch.dtype) -> Tensor:
-    """(batch, KV heads, group, positions, width) as (units, rows, width): the heads of a position follow each other.
+    """(batch, KV heads, group, positions, width) as (batch * KV heads, rows, width).
 
-    Rows in this order make any stretch of positions a stretch of rows.
+    The heads of a position follow each other. Rows in this order make any stretch of positions a stretch of rows.
     """
     ordered = tensor.transpose(2, 3).to(precision, memory_format=torch.contiguous_format, copy=True).contiguous()
     return ordered.flatten(2, 3).flatten(0, 1)
 
 
 def unstacked_rows(rows: Tensor, into: Tensor) -> None:
-    """Write (units, rows, width) to where ``stacked_rows`` would take it from."""
+    """Write (batch * KV heads, rows, width) to where ``stacked_rows`` would take it from."""
     batch, heads, group, positions, width = into.shape
     into.copy_(rows.view(batch, heads, positions, group, width).transpose(2, 3))
 
@@ -64,14 +64,14 @@ def rows_within(positions: slice, outer: slice, group: int) -> slice:
 
 
 def per_row(scores: Tensor, part: ProblemTile, group: int) -> Tensor:
-    """Scores (units, rows, keys) as (batch, KV heads, positions, group, keys), without a copy."""
+    """Scores (batch * KV heads, rows, keys) as (batch, KV heads, positions, group, keys), without a copy."""
     batch = part.batch.stop - part.batch.start
     split: Tensor = scores.unflatten(0, (batch, -1)).unflatten(2, (-1, group))
     return split
 
 
 def key_tiles(problem: KernelProblem, part: ProblemTile) -> tuple[Tensor, Tensor]:
-    """Keys and values of a part, (units, keys, width), in the precision of the computation."""
+    """Keys and values of a part, (batch * KV heads, keys, width), in the precision of the computation."""
     where = (part.batch, part.heads, part.keys)
     key = problem.key[where].to(problem.precision).flatten(0, 1)
     if problem.values_in_keys:
@@ -100,7 +100,7 @@ class Keys:
         return iter(cuts(within.stop, self.tile, within.start))
 
     def transposed(self, keys: slice, *, turned: bool) -> tuple[Tensor, Tensor]:
-        """Keys as (units, d, keys) and values as (units, keys, width).
+        """Keys as (batch * KV heads, d, keys) and values as (batch * KV heads, keys, width).
 
         With ``turned`` keys are copied into that order: products of many rows run up to twice as fast then.
         """

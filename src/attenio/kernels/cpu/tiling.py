@@ -29,7 +29,7 @@ _COMPUTED_BYTES = 4
 class Shape:
     """What tiles depend on: numbers only, so that plans are found once for each."""
 
-    units: int
+    batch_heads: int
     group: int
     queries: int
     keys: int
@@ -44,7 +44,7 @@ class Shape:
         """The shape of a problem, on as many threads as PyTorch may use."""
         batch, kv_heads, group, queries, d = problem.query.shape
         return cls(
-            units=batch * kv_heads, group=group, queries=queries, keys=problem.keys, d=d,
+            batch_heads=batch * kv_heads, group=group, queries=queries, keys=problem.keys, d=d,
             width=problem.value.shape[-1], threads=torch.get_num_threads(),
             converts=problem.query.dtype != problem.precision, backward=backward,
         )  # fmt: skip
@@ -52,14 +52,14 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Tiling:
-    """Tiles of a kernel, in positions and keys; ``units_at_once`` heads or sequences go into one batched product.
+    """Tiles of a kernel, in positions and keys; ``heads_at_once`` heads or sequences go into one batched product.
 
     It ``subtracts`` the largest score from others, unless these are known to be small.
     """
 
     query_tile: int
     key_tile: int
-    units_at_once: int
+    heads_at_once: int
     keep_bytes: int
     has_few_rows: bool
     is_small: bool
@@ -89,14 +89,14 @@ def tiling_for(shape: Shape) -> Tiling:
     most = max(PRODUCT_ROWS, (words - key_tile * key_words) // row_words)
     tile = rows if most >= rows or few else most // PRODUCT_ROWS * PRODUCT_ROWS
     query_tile = max(1, min(shape.queries, tile // shape.group))
-    if not few and shape.units < shape.threads:  # positions are what threads share: at least one tile for each
-        query_tile = max(1, min(query_tile, -(-shape.queries // -(-shape.threads // shape.units))))
+    if not few and shape.batch_heads < shape.threads:  # positions are what threads share: at least one tile for each
+        query_tile = max(1, min(query_tile, -(-shape.queries // -(-shape.threads // shape.batch_heads))))
     # Short sequences: several at once, as long as they fit together and every thread gets some.
     together = words // max(1, query_tile * shape.group * row_words)
     each = rows * shape.keys * (shape.d + shape.width)
     whole = query_tile == shape.queries and each < _SMALL
-    units_at_once = max(1, min(together, shape.units // shape.threads)) if whole else 1
+    heads_at_once = max(1, min(together, shape.batch_heads // shape.threads)) if whole else 1
     return Tiling(
-        query_tile=query_tile, key_tile=key_tile, units_at_once=units_at_once, has_few_rows=few,
-        keep_bytes=largest_cache // max(1, shape.threads), is_small=shape.units * each < _SMALL,
+        query_tile=query_tile, key_tile=key_tile, heads_at_once=heads_at_once, has_few_rows=few,
+        keep_bytes=largest_cache // max(1, shape.threads), is_small=shape.batch_heads * each < _SMALL,
     )  # fmt: skip

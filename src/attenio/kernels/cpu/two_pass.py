@@ -29,6 +29,7 @@ from attenio.kernels.cpu.products import add_product, product, product_in_pieces
 from attenio.kernels.cpu.split_keys import split_keys
 from attenio.kernels.cpu.tiles import (
     as_exponents,
+    batch_heads,
     cuts,
     dropout_factors,
     key_tiles,
@@ -36,7 +37,6 @@ from attenio.kernels.cpu.tiles import (
     rows_of,
     rows_within,
     stacked_rows,
-    units,
     unstacked_rows,
 )
 from attenio.kernels.cpu.tiling import FEW_ROWS, Tiling
@@ -69,15 +69,19 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
         value=torch.zeros(problem.value.shape, dtype=problem.value.dtype),
         bias=torch.zeros(bias.shape, dtype=problem.precision) if with_bias and bias is not None else None,
     )
-    where, positions = units(problem, tiling.units_at_once), cuts(problem.queries, tiling.query_tile)
+    where, positions = batch_heads(problem, tiling.heads_at_once), cuts(problem.queries, tiling.query_tile)
     if _has_few_rows(problem) and not problem.is_part:
         saved = _anew(problem, saved, where, tiling)
-    parts = [ProblemTile(*unit, i, slice(0, problem.keys)) for unit in where for i in positions[::-1]]
+    parts = [ProblemTile(*batch_head, i, slice(0, problem.keys)) for batch_head in where for i in positions[::-1]]
     # A bias that heads or sequences share collects from several tiles: one thread then.
     alone = tiling.is_small or gradients.bias is not None
     run_all(lambda part: _query_gradient(problem, saved, part, tiling, gradients), parts, small=alone)
     stationary, passing = tiles["stationary_keys"], tiles["passing_queries"]
-    parts = [ProblemTile(*unit, slice(0, problem.queries), j) for unit in where for j in cuts(problem.keys, stationary)]
+    parts = [
+        ProblemTile(*batch_head, slice(0, problem.queries), j)
+        for batch_head in where
+        for j in cuts(problem.keys, stationary)
+    ]
     turned = _TurnedRows(problem, saved, tiling.keep_bytes)
     run_all(lambda part: _key_gradients(problem, turned, part, passing, gradients), parts, small=tiling.is_small)
     return gradients if problem.keys > 1 or problem.is_part else _of_one_key(problem, saved, gradients)
@@ -90,11 +94,11 @@ def _anew(problem: KernelProblem, saved: Saved, where: list[tuple[slice, slice]]
     """
     largest, total = torch.empty_like(saved.largest), torch.empty_like(saved.total)
 
-    def work(unit: tuple[slice, slice]) -> None:
-        part = ProblemTile(*unit, slice(0, problem.queries), slice(0, problem.keys))
+    def work(batch_head: tuple[slice, slice]) -> None:
+        part = ProblemTile(*batch_head, slice(0, problem.queries), slice(0, problem.keys))
         sums = split_keys(problem, part, tiling.key_tile, in_pieces=True)
-        unstacked_rows(sums.largest, largest[unit][..., None])
-        unstacked_rows(sums.total, total[unit][..., None])
+        unstacked_rows(sums.largest, largest[batch_head][..., None])
+        unstacked_rows(sums.total, total[batch_head][..., None])
 
     run_all(work, where, small=tiling.is_small)
     return saved._replace(largest=largest, total=total)
@@ -126,7 +130,7 @@ def _query_gradient(
         here, cut = part._replace(keys=j, positions=positions), rows_within(positions, part.positions, problem.group)
         K_j, V_j = key_tiles(problem, here)
         P = multiply(rows.Q[:, cut], K_j.transpose(1, 2).contiguous(), buffers[0])
-        slope = _slope(problem, P)
+        derivative = _cap_derivative(problem, P)
         _weigh(problem, P, per_row(P, here, problem.group), rows.largest[:, cut], here)
         dP = multiply(rows.dO[:, cut], V_j.transpose(1, 2).contiguous(), buffers[1])
         if problem.dropout is not None:
@@ -134,7 +138,7 @@ def _query_gradient(
         dS = dP.sub_(rows.D[:, cut]).mul_(P)
         if gradients.bias is not None:
             _add_to_bias(problem, gradients.bias, dS, here)
-        add_product(dQ[:, cut], dS if slope is None else dS.mul_(slope), K_j)
+        add_product(dQ[:, cut], dS if derivative is None else dS.mul_(derivative), K_j)
     into = gradients.query[part.batch, part.heads, :, part.positions]
     unstacked_rows(dQ.mul_(problem.scale), into)
 
@@ -155,7 +159,7 @@ def _key_gradients(
         whole, Q_turned, dO_turned = turned(part._replace(positions=i))
         rows = _StackedRows(*(x[:, cut] for x in whole))
         P = multiply(K_j, Q_turned[:, :, cut], buffers[0])
-        slope, by_row = _slope(problem, P), per_row(P.transpose(1, 2), here, problem.group)
+        derivative, by_row = _cap_derivative(problem, P), per_row(P.transpose(1, 2), here, problem.group)
         _weigh(problem, P, by_row, rows.largest.transpose(1, 2), here)
         dP = multiply(V_j, dO_turned[:, :, cut], buffers[1])
         if problem.dropout is not None:
@@ -167,7 +171,7 @@ def _key_gradients(
         else:
             add_product(dV, P, rows.dO)
         dS = dP.sub_(rows.D.transpose(1, 2)).mul_(P)
-        add_product(dK, dS if slope is None else dS.mul_(slope), rows.Q)
+        add_product(dK, dS if derivative is None else dS.mul_(derivative), rows.Q)
     # rows.Q carry the sign of the scale.
     shape = gradients.key[where].shape
     gradients.key[where] = dK.mul_(abs(problem.scale)).view(shape).to(gradients.key.dtype)
@@ -213,7 +217,7 @@ def _rows(problem: KernelProblem, saved: Saved, part: ProblemTile) -> _StackedRo
     return _StackedRows(Q=rows_of(problem, part), dO=dO, D=(dO * output).sum(-1, keepdim=True), largest=largest)
 
 
-def _slope(problem: KernelProblem, products: Tensor) -> Tensor | None:
+def _cap_derivative(problem: KernelProblem, products: Tensor) -> Tensor | None:
     """The derivative of capped scores by scores, where there is a cap: 1 - tanh(s / cap)^2."""
     if not problem.softcap:
         return None

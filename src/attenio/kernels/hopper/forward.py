@@ -233,7 +233,7 @@ def _wide_is_proven(d: int, kind: _Kind) -> bool:
     """Whether wide rows have given what the definition gives on this device."""
     lengths = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
     both = partial(_computed_twice, WIDE_TILES, kind, lengths, masked=False)
-    return is_right(f"wide rows of {d}", kind.dtype, kind.device, both)
+    return is_right(f"wide rows of {d}", kind.dtype, kind.device, both, instead="tiles of fewer rows")
 
 
 def _cuda_is_proven(tiles: CudaTiles, kind: _Kind) -> bool:

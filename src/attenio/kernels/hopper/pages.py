@@ -85,17 +85,17 @@ def run_apart(problem: PagedProblem, tiles: PageTiles, into: tuple[Tensor, Tenso
     query, table, lengths = problem.query, problem.placement.table, problem.placement.lengths
     d, width, device = int(query.shape[2]), problem.width, query.device
     d_padded, w_padded = (max(32, 1 << (size - 1).bit_length()) for size in (d, width))
-    units, places = problem.requests * problem.kv_heads, table.shape[1]
-    _, splits = splits_for(_APART, units, places * problem.page_size, processors_of(device))
+    batch_heads, places = problem.requests * problem.kv_heads, table.shape[1]
+    _, splits = splits_for(_APART, batch_heads, places * problem.page_size, processors_of(device))
     part_rows = 1 << (problem.group - 1).bit_length()
-    parts = units * splits * part_rows if splits > 1 else 0
+    parts = batch_heads * splits * part_rows if splits > 1 else 0
     partial = torch.empty(parts * (w_padded + 2), dtype=torch.float32, device=device)
     at_once = max(2, min(16, 64 * 32 * tiles.warps // (part_rows * w_padded)))
     sinks = pages.sinks_of(problem)
     launch(
-        split_pages_kernel, units * splits,
+        split_pages_kernel, batch_heads * splits,
         (_descriptor(problem.key, tiles.keys, d_padded), _descriptor(problem.value, tiles.keys, w_padded)),
-        (query, *into, partial, partial[parts * w_padded :], counters(device, units), table, lengths, sinks,
+        (query, *into, partial, partial[parts * w_padded :], counters(device, batch_heads), table, lengths, sinks,
          query.stride(0), query.stride(1), table.stride(0), problem.kv_heads, problem.key.shape[0], places, splits,
          problem.scale * LOG2_E),
         (tiles.rows, tiles.keys, tiles.stages, tiles.warps, problem.page_size, problem.group, d, width,

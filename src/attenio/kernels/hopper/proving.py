@@ -3,7 +3,7 @@
 What a compiler makes of a kernel depends on its version and on the device, and a matrix product whose registers are
 used again too early is a known mistake of some. So the first time that a kernel is needed on a device it computes a
 small random problem, which PyTorch's products compute by the definition in float64. If the two differ by more than
-rounding, the portable kernels run from then on, and a warning says so. The verdict is stored beside the measured tiles,
+rounding, another kernel runs from then on, and a warning says which. The verdict is stored beside the measured tiles,
 for each device and version. The definition compiles nothing.
 """
 
@@ -29,10 +29,13 @@ _LOWEST = torch.finfo(torch.float64).min
 Computed: TypeAlias = Callable[[], tuple[list[Tensor], list[Tensor]]]
 
 
-def is_right(kernel: str, dtype: torch.dtype, device: torch.device, both: Computed | None) -> bool:
+def is_right(
+    kernel: str, dtype: torch.dtype, device: torch.device, both: Computed | None, *, instead: str | None = None
+) -> bool:
     """Whether the results of a kernel are those of the definition; not known yet while a CUDA graph is captured.
 
-    It is taken to be right where this is not to be tried: without ``both``.
+    It is taken to be right where this is not to be tried: without ``both``. What runs ``instead`` of one that is not
+    are kernels in Gluon for CUDA C++, and portable ones for Gluon, unless something else is said.
     """
     if device.type != "cuda":
         return True
@@ -47,11 +50,9 @@ def is_right(kernel: str, dtype: torch.dtype, device: torch.device, both: Comput
         verdict = "yes" if off <= _ALLOWED[dtype] else "no"
         remember(name, verdict, device)
         if verdict == "no":
-            warnings.warn(
-                f"{kernel} in {dtype} is off by {off:.1e} on {torch.cuda.get_device_name(device)};"
-                " portable kernels run instead",
-                stacklevel=2,
-            )
+            instead = instead or ("Gluon kernels" if kernel.startswith("CUDA C++") else "portable kernels")
+            where = torch.cuda.get_device_name(device)
+            warnings.warn(f"{kernel} in {dtype} is off by {off:.1e} on {where}; {instead} run instead", stacklevel=2)
     return verdict == "yes"
 
 

@@ -158,15 +158,15 @@ def _run_apart(problem: PagedProblem, tiles: PageTiles, into: tuple[Tensor, Tens
         count = problem.requests * -(-problem.new * problem.group // tiles.rows)
     else:
         count = tokens * problem.group // tiles.rows + problem.requests
-    units = count * problem.kv_heads
+    tile_heads = count * problem.kv_heads
     blocks = processors_of(device) * (_RESIDENT if problem.key.element_size() == 1 else 1)  # 8 bits take conversions
-    splits = splits_for(units, -(-places * problem.page_size // tiles.keys), blocks)
+    splits = splits_for(tile_heads, -(-places * problem.page_size // tiles.keys), blocks)
     apart = splits > 1
-    sums = torch.empty(units * splits * tiles.rows * problem.width if apart else 0, device=device)
-    statistics = sums.new_empty(units * splits * tiles.rows * 2 if apart else 0)
+    sums = torch.empty(tile_heads * splits * tiles.rows * problem.width if apart else 0, device=device)
+    statistics = sums.new_empty(tile_heads * splits * tiles.rows * 2 if apart else 0)
     launch_noted(
-        paged_kernel, units * splits, (
-            problem.query, *_pools(problem), *into, sums, statistics, counters(device, units),
+        paged_kernel, tile_heads * splits, (
+            problem.query, *_pools(problem), *into, sums, statistics, counters(device, tile_heads),
             problem.placement.table, problem.placement.lengths, problem.starts, *(problem.scales or (None, None)),
             sinks_of(problem), *_strides(problem), *into[0].stride()[:2], problem.placement.table.stride(0),
             problem.requests, tokens, problem.new, problem.kv_heads, problem.key.shape[0], places, splits,
@@ -222,11 +222,11 @@ def _launch_items(
 
 
 @lru_cache(maxsize=4096)
-def splits_for(units: int, tiles: int, slots: int) -> int:
+def splits_for(tile_heads: int, tiles: int, slots: int) -> int:
     """Runs of keys of a request: what ends soonest where so many blocks run at once."""
     best = (float("inf"), 1)
-    for splits in range(1, min(tiles, _MOST_SPLITS, max(1, 4 * slots // units)) + 1):
-        waves = -(-units * splits // slots)
+    for splits in range(1, min(tiles, _MOST_SPLITS, max(1, 4 * slots // tile_heads)) + 1):
+        waves = -(-tile_heads * splits // slots)
         best = min(best, (waves * (-(-tiles // splits) + _OVERHEAD) + _JOIN * splits, splits))
     return best[1]
 
@@ -253,13 +253,13 @@ def _cut(parts: list[PagePart], tiles: PageTiles, problem: PagedProblem, slots: 
     """Parts in tiles of rows, and in runs of keys that fill the GPU about evenly."""
     per_tile = tiles.rows // problem.group
     cut = [part._replace(tokens=part.tokens[some]) for part in parts for some in cuts(len(part.tokens), per_tile)]
-    unit = max(tiles.keys, problem.page_size)
-    counts = [-(-(part.stop - part.first) // unit) for part in cut]
-    share = max(4 * tiles.keys / unit, sum(counts) * problem.kv_heads / slots)  # of one block, in units
+    step = max(tiles.keys, problem.page_size)
+    counts = [-(-(part.stop - part.first) // step) for part in cut]
+    share = max(4 * tiles.keys / step, sum(counts) * problem.kv_heads / slots)  # of one block, in steps
     return [
         part._replace(first=run.start, stop=run.stop)
         for part, count in zip(cut, counts, strict=True)
-        for run in cuts(part.stop, -(-count // max(1, int(count / share))) * unit, part.first)
+        for run in cuts(part.stop, -(-count // max(1, int(count / share))) * step, part.first)
     ]
 
 

@@ -236,17 +236,17 @@ def paged_kernel(
         )  # fmt: skip
     else:
         columns = tl.arange(0, W_PADDED)
-        unit = (tile * kv_heads + kv_head).to(tl.int64)
+        tile_head = (tile * kv_heads + kv_head).to(tl.int64)
         local = tl.arange(0, ROW_TILE)
-        Statistics += unit * splits * 2 * ROW_TILE
-        Sums += unit * splits * ROW_TILE * WIDTH
+        Statistics += tile_head * splits * 2 * ROW_TILE
+        Sums += tile_head * splits * ROW_TILE * WIDTH
         wanted = inside[:, None] & (columns < WIDTH)[None, :]
         tl.store(Statistics + 2 * (split * ROW_TILE + local), largest, mask=inside)
         tl.store(Statistics + 2 * (split * ROW_TILE + local) + 1, total, mask=inside)
         tl.store(Sums + (split * ROW_TILE + local)[:, None] * WIDTH + columns[None, :], sums, mask=wanted)
         tl.debug_barrier()
-        if tl.atomic_add(Arrived + unit, 1, sem="acq_rel") == splits - 1:
-            tl.store(Arrived + unit, 0)
+        if tl.atomic_add(Arrived + tile_head, 1, sem="acq_rel") == splits - 1:
+            tl.store(Arrived + tile_head, 0)
             largest = tl.full([ROW_TILE], float("-inf"), tl.float32)
             sums = tl.zeros([ROW_TILE, W_PADDED], tl.float32)
             total = tl.zeros([ROW_TILE], tl.float32)

@@ -69,7 +69,7 @@ def _add_to_query_gradient(
         k, v = _load_tiles(K, V, here, inputs.k_n, inputs.k_d, inputs.v_n, inputs.v_d, mask.keys, widths, MASKED)
         scores = tl.dot(own.q, tl.trans(k), input_precision=PRECISION) * scale
         if mask.softcap is not None:
-            scores, slope = cap(scores, mask)
+            scores, derivative = cap(scores, mask)
         if HIDES:
             scores = hide(scores, rows, here[None, :], mask)
         weights = tl.exp2(scores - own.largest[:, None]) * own.share[:, None]
@@ -81,7 +81,7 @@ def _add_to_query_gradient(
             wanted = own.inside[:, None] & (here < mask.keys)[None, :]
             tl.atomic_add(at_bias(dBias, rows, here[None, :], mask), ds, mask=wanted)
         if mask.softcap is not None:
-            ds *= slope
+            ds *= derivative
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
     return dq
 
@@ -171,7 +171,7 @@ def _add_to_key_gradients(
             largest, delta = tl.load(passing.Largest + positions), tl.load(passing.Delta + positions)
         scores = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
         if mask.softcap is not None:
-            scores, slope = cap(scores, mask)
+            scores, derivative = cap(scores, mask)
         first, end = ranges_of(positions, mask)
         rows = ScoreRows(positions[None, :], (positions * 0 + head)[None, :], first[None, :], end[None, :])
         if HIDES:
@@ -186,7 +186,7 @@ def _add_to_key_gradients(
         dv = tl.dot(p.to(do.dtype), do, dv, input_precision=PRECISION)
         ds = weights * (dp - delta[None, :])
         if mask.softcap is not None:
-            ds *= slope
+            ds *= derivative
         dk = tl.dot(ds.to(q.dtype), q, dk, input_precision=PRECISION)
     return dk, dv
 

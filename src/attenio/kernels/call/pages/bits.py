@@ -24,7 +24,7 @@ def dequantised(pages: Tensor, scales: Tensor) -> Tensor:
 
 
 def scales_for(largest: Tensor, dtype: torch.dtype) -> Tensor:
-    """Factors with which entries up to ``largest`` fit; 0 for none, and NaN where an entry is no number."""
+    """Factors with which entries up to ``largest`` fit; 0 for none, and NaN where an entry is NaN."""
     if dtype not in LARGEST:
         raise InvalidInput(f"pages of {dtype} have no factors; give torch.float8_e4m3fn or torch.int8")
     factors = largest / LARGEST[dtype]

@@ -202,7 +202,7 @@ def _write_rounded(pool: Tensor, scales: Tensor, slots: Tensor, rows: Tensor) ->
     most = largest.new_zeros((len(touched), pool.shape[2]))
     most.scatter_reduce_(0, at[:, None].expand_as(largest), largest, "amax")
     before = scales[here]
-    # No comparison with NaN: a page with an entry that is no number has no factor either.
+    # No comparison with NaN: a page with a NaN has no factor either.
     after = torch.maximum(before, scales_for(most, pool.dtype))
     bits = pool.view(torch.uint8) if pool.dtype == REDUCED[0] else pool
     wide = bits[here].view(pool.dtype).float() * before[:, None, :, None]
