@@ -20,17 +20,11 @@ import numpy as np
 from attenio.dataflows.backward.held_rows import HeldRows, room_for_rows
 from attenio.dataflows.backward.passing_rows import PassingRows, part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_query_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.key_tiles import KeyTiles, required_scores
-from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, compact
 
@@ -73,7 +67,7 @@ def _take_in(
 ) -> None:
     """The rows of a tile that need a key take it in."""
     positions, visit = where
-    arithmetic, key, slot = problem.arithmetic, slice(visit.key, visit.key + 1), slice(visit.slot, visit.slot + 1)
+    key, slot = slice(visit.key, visit.key + 1), slice(visit.slot, visit.slot + 1)
     if visit.arrives:
         for source, tile in zip((problem.K, problem.V), keys, strict=True):
             fast.load(source, tile, key, at=np.array([visit.slot]))
@@ -82,18 +76,14 @@ def _take_in(
     at = np.flatnonzero(needing)
     named = compact(as_array(rows.Q.rows)[at])
     Q, dO, L, D, dQ = (part(tile, at, named) for tile in rows)
-    S = Tile("S", np.zeros((len(at), 1), dtype=np.float32), named, key)
-    make_scores(fast, arithmetic, S, Q, k)
-    P = exponentiate_with(fast, arithmetic, S, L, None)
-    dS = turn_into_score_gradient(fast, arithmetic, P, (D, L), (dO, v))
-    add_query_gradient(fast, arithmetic, dQ, dS, k)
+    add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (k, v), Sums(dQ=dQ))
     rows.dQ.values[at] = dQ.values
 
 
 def key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     """dK and dV."""
     c, slots = tile
-    pattern, across, arithmetic = problem.pattern, problem.pattern.transposed, problem.arithmetic
+    pattern, across = problem.pattern, problem.pattern.transposed
     visits = turns(needed_by_tiles(across, c), slots=slots, keeping=keeping_slots(across, slots))
     arrays = ((problem.Q, problem.Q.columns), (problem.dO, problem.V.columns), (problem.L, ONE), (delta, ONE))
     with (
@@ -114,12 +104,7 @@ def key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, i
                     needing = required_scores(pattern, np.array([visit.key]), j.keys)[0]
                     at, named = np.flatnonzero(needing), compact(j.keys[needing])
                     K, V, dK, dV = (part(tile, at, named) for tile in (K_j, V_j, dK_j, dV_j))
-                    S = Tile("S", np.zeros((len(Q.values), len(at)), dtype=np.float32), Q.rows, named)
-                    make_scores(fast, arithmetic, S, Q, K)
-                    P = exponentiate_with(fast, arithmetic, S, L, None)
-                    add_value_gradient(fast, arithmetic, dV, P, dO)
-                    dS = turn_into_score_gradient(fast, arithmetic, P, (D, L), (dO, V))
-                    add_key_gradient(fast, arithmetic, dK, dS, Q)
+                    add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (K, V), Sums(dK=dK, dV=dV))
                     dK_j.values[at], dV_j.values[at] = dK.values, dV.values
             fast.store(dK_j, problem.dK)
             fast.store(dV_j, problem.dV)

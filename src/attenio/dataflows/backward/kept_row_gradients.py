@@ -26,21 +26,15 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.dataflows.backward.held_rows import HeldRows
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_query_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    stream_delta,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
 from attenio.dataflows.backward.values_apart import value_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.key_tiles import KeyTiles, required_scores
-from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.rolling import Turn
 from attenio.memory import FastMemory, Tile
 from attenio.memory.indices import Indices, compact
@@ -81,16 +75,6 @@ def kept_row_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory)
     store_key_zeros(fast, pattern, problem.dK, problem.dV)
 
 
-class _Rows(NamedTuple):
-    """What fast memory has of some rows."""
-
-    Q: Tile
-    dO: Tile
-    dQ: Tile
-    L: Tile
-    D: Tile
-
-
 class Keys(NamedTuple):
     """What fast memory has of some keys; no dV where these are made afterwards."""
 
@@ -114,7 +98,7 @@ class RowSlots:
         dO = enter(fast.buffer("dO", count, problem.width)).over(every, problem.V.columns)
         dQ = enter(fast.scratch("dQ", count, problem.depth)).over(every, problem.Q.columns)
         L, D = (enter(fast.scratch(name, count, 1)).over(every, ONE) for name in ("L", "D"))
-        self._slots = _Rows(Q, dO, dQ, L, D)
+        self._slots = HeldRows(Q, dO, L, D, dQ)
         enter(fast.scratch("S", 1, 1))
         enter(fast.scratch("dP", 1, 1))
         self._O = enter(fast.buffer("O", 1, 1))
@@ -126,12 +110,12 @@ class RowSlots:
         self._room.close()
 
     @contextmanager
-    def visiting(self, visit: Visit | Turn, *, again: bool, last: bool) -> Iterator[_Rows]:
+    def visiting(self, visit: Visit | Turn, *, again: bool, last: bool) -> Iterator[HeldRows]:
         """The rows of a position: ``again``, they have met keys before; ``last``, they will meet no others."""
         problem, group = self._problem, self._problem.group
         named = np.arange(group, dtype=np.int64) * problem.pattern.rows + visit.key
         places = np.arange(visit.slot * group, (visit.slot + 1) * group, dtype=np.intp)
-        held = _Rows(*(part(tile, slice(places[0], places[-1] + 1), compact(named)) for tile in self._slots))
+        held = HeldRows(*(part(tile, slice(places[0], places[-1] + 1), compact(named)) for tile in self._slots))
         if visit.arrives:
             self._arrive(held, (compact(named), places), again=again)
         yield held
@@ -143,7 +127,7 @@ class RowSlots:
         for target, tile in self._state:
             self._fast.store(tile, target, compact(named), at=places)
 
-    def _arrive(self, held: _Rows, where: tuple[Indices, NDArray[np.intp]], *, again: bool) -> None:
+    def _arrive(self, held: HeldRows, where: tuple[Indices, NDArray[np.intp]], *, again: bool) -> None:
         """Rows come into a slot."""
         (named, places), problem, slots = where, self._problem, self._slots
         for source, tile in ((problem.Q, slots.Q), (problem.dO, slots.dO), (problem.L, slots.L)):
@@ -155,18 +139,11 @@ class RowSlots:
         held.dQ.values[:], held.D.values[:] = 0, 0
         stream_delta(self._fast, problem, held.D, held.dO, self._O, held.L)
 
-    def meet(self, rows: _Rows, keys: Keys, at: Indices, named: Indices) -> None:
+    def meet(self, rows: HeldRows, keys: Keys, at: Indices, named: Indices) -> None:
         """Rows meet keys, those at these places."""
-        fast, arithmetic = self._fast, self._problem.arithmetic
         K, V, dK = (part(tile, at, named) for tile in (keys.K, keys.V, keys.dK))
-        S = Tile("S", np.zeros((len(rows.Q.values), len(K.values)), dtype=np.float32), rows.Q.rows, named)
-        make_scores(fast, arithmetic, S, rows.Q, K)
-        P = exponentiate_with(fast, arithmetic, S, rows.L, None)
-        if keys.dV is not None:
-            dV = part(keys.dV, at, named)
-            add_value_gradient(fast, arithmetic, dV, P, rows.dO)
-            keys.dV.values[at] = dV.values
-        dS = turn_into_score_gradient(fast, arithmetic, P, (rows.D, rows.L), (rows.dO, V))
-        add_key_gradient(fast, arithmetic, dK, dS, rows.Q)
-        add_query_gradient(fast, arithmetic, rows.dQ, dS, K)
+        dV = None if keys.dV is None else part(keys.dV, at, named)
+        add_gradients(self._fast, self._problem.arithmetic, rows[:4], (K, V), Sums(rows.dQ, dK, dV))
         keys.dK.values[at] = dK.values
+        if keys.dV is not None and dV is not None:
+            keys.dV.values[at] = dV.values

@@ -21,15 +21,9 @@ import numpy as np
 
 from attenio.dataflows.backward.kept_row_gradients import Keys
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_query_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
-from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.row_by_row import Rows, note
 from attenio.masks.patterns import Band
 from attenio.memory import FastMemory, Step, Tile
@@ -98,11 +92,7 @@ def _differentiate(
     problem: BackwardProblem, fast: FastMemory, row: tuple[Tile, Tile, Tile, Tile], keys: Keys, needed: range
 ) -> None:
     """One row meets all keys that it needs, twice: for its statistics, and for the gradients."""
-    arithmetic, named, places = (
-        problem.arithmetic,
-        slice(needed.start, needed.stop),
-        np.array(needed) % len(keys.K.values),
-    )
+    named, places = slice(needed.start, needed.stop), np.array(needed) % len(keys.K.values)
     q, dO, largest, total = row
     assert keys.dV is not None
     K, V, dK, dV = (Tile(x.name, x.values[places], named, x.columns, x.words_each) for x in keys if x is not None)
@@ -110,13 +100,7 @@ def _differentiate(
         L, D = _statistics(problem, fast, Rows(q, O_buffer.over(q.rows, problem.V.columns), largest, total), dO, (K, V))
     with fast.scratch("dQ", 1, problem.depth) as dQ_buffer:
         dQ = dQ_buffer.zeros(q.rows, problem.K.columns)
-        S = Tile("S", np.zeros((1, len(needed)), dtype=np.float32), q.rows, named)
-        make_scores(fast, arithmetic, S, q, K)
-        P = exponentiate_with(fast, arithmetic, S, L, None)
-        add_value_gradient(fast, arithmetic, dV, P, dO)
-        dS = turn_into_score_gradient(fast, arithmetic, P, (D, L), (dO, V))
-        add_key_gradient(fast, arithmetic, dK, dS, q)
-        add_query_gradient(fast, arithmetic, dQ, dS, K)
+        add_gradients(fast, problem.arithmetic, (q, dO, L, D), (K, V), Sums(dQ, dK, dV))
         fast.store(dQ, problem.dQ)
     keys.dK.values[places], keys.dV.values[places] = dK.values, dV.values
 

@@ -20,16 +20,10 @@ import numpy as np
 
 from attenio.dataflows.backward.key_visits import StoredDelta, load_partial, store_gradient
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_query_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory
 from attenio.memory.indices import compact
 from attenio.planning.plan import Tiles
@@ -37,7 +31,7 @@ from attenio.planning.plan import Tiles
 
 def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
-    pattern, depth, width, arithmetic = problem.pattern, problem.depth, problem.width, problem.arithmetic
+    pattern, depth, width = problem.pattern, problem.depth, problem.width
     a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
     key_tiles, delta = KeyTiles(problem, b), StoredDelta(problem)
     partial_dQ = problem.spilled("partial dQ", problem.group * pattern.rows, depth)
@@ -69,14 +63,9 @@ def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
                         visited = j.visited(positions)
                         load_partial(fast, partial_dQ, dQ_i, np.flatnonzero(visited))
                         delta.resume(fast, D_i, (dO_i, L_i), O_element, visited)
-                        S = S_buffer.zeros(rows, touched)
-                        make_scores(fast, arithmetic, S, Q_i, K_j)
-                        hidden = ~required_scores(pattern, positions, j.keys)
-                        P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
-                        add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                        dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
-                        add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
-                        add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
+                        scores = S_buffer.zeros(rows, touched), ~required_scores(pattern, positions, j.keys)
+                        row, sums = (Q_i, dO_i, L_i, D_i), Sums(dQ=dQ_i, dK=dK_j, dV=dV_j)
+                        add_gradients(fast, problem.arithmetic, row, (K_j, V_j), sums, scores)
                         store_gradient(fast, dQ_i, (partial_dQ, problem.dQ), j.last(positions))
             fast.store(dK_j, problem.dK)
             fast.store(dV_j, problem.dV)

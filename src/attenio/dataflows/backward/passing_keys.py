@@ -21,17 +21,10 @@ from attenio.dataflows.backward.kept_row_gradients import Keys
 from attenio.dataflows.backward.key_visits import KeyVisits
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_query_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
-from attenio.dataflows.online_softmax import make_scores
-from attenio.memory import FastMemory, Tile
+from attenio.memory import FastMemory
 from attenio.memory.indices import as_array, compact, cuts, size
 from attenio.planning.plan import Tiles
 
@@ -80,7 +73,7 @@ class _Slots:
 
     def meet(self, visit: Visit, rows: HeldRows, positions: slice) -> None:
         """A key meets the rows that need it."""
-        problem, fast, arithmetic = self._problem, self._fast, self._problem.arithmetic
+        problem, fast = self._problem, self._fast
         named, slot = slice(visit.key, visit.key + 1), slice(visit.slot, visit.slot + 1)
         again, done = self._visits.turn(np.array([visit.key]))
         k, v, dK, dV = (part(tile, slot, named) for tile in self._keys if tile is not None)
@@ -93,13 +86,7 @@ class _Slots:
                     fast.load(partial, tile, named, at=np.array([visit.slot]))
         at = np.flatnonzero(problem.pattern.required(positions.start, positions.stop, np.array([visit.key]))[:, 0])
         Q, dO, L, D, dQ = (part(tile, at, compact(as_array(tile.rows)[at])) for tile in rows)
-        S = Tile("S", np.zeros((len(at), 1), dtype=np.float32), Q.rows, named)
-        make_scores(fast, arithmetic, S, Q, k)
-        P = exponentiate_with(fast, arithmetic, S, L, None)
-        add_value_gradient(fast, arithmetic, dV, P, dO)
-        dS = turn_into_score_gradient(fast, arithmetic, P, (D, L), (dO, v))
-        add_key_gradient(fast, arithmetic, dK, dS, Q)
-        add_query_gradient(fast, arithmetic, dQ, dS, k)
+        add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (k, v), Sums(dQ, dK, dV))
         rows.dQ.values[at] = dQ.values
         if not visit.stays:
             for tile, target in zip((dK, dV), (problem.dK, problem.dV) if done[0] else self._partial, strict=True):

@@ -17,15 +17,8 @@ import numpy as np
 from attenio.dataflows.backward.held_rows import room_for_rows
 from attenio.dataflows.backward.key_visits import KeyVisits, load_partial, store_gradient
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_query_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
-from attenio.dataflows.online_softmax import make_scores
 from attenio.dataflows.problem import key_runs
 from attenio.memory import FastMemory
 from attenio.memory.indices import as_array
@@ -34,7 +27,7 @@ from attenio.planning.plan import Tiles
 
 def query_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
-    pattern, depth, width, arithmetic = problem.pattern, problem.depth, problem.width, problem.arithmetic
+    pattern, depth, width = problem.pattern, problem.depth, problem.width
     a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
     visits = KeyVisits(problem, a)
     written = np.zeros(problem.group * pattern.rows, dtype=np.bool_)
@@ -54,26 +47,20 @@ def query_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -
                 needed, rows = pattern.needed_keys(positions.start, positions.stop), problem.rows_of(heads, positions)
                 if len(needed) == 0:
                     continue
-                with holding(rows) as (Q_i, dO_i, L_i, D_i, dQ_i):
+                with holding(rows) as held:
                     for keys, hidden in key_runs(pattern, positions, b, needed):
-                        S = S_buffer.zeros(rows, keys)
+                        scores = S_buffer.zeros(rows, keys), hidden
                         with K_buffer.holding(problem.K, keys) as K_j, V_buffer.holding(problem.V, keys) as V_j:
-                            dK_j, dV_j = (
-                                dK_buffer.zeros(keys, problem.K.columns),
-                                dV_buffer.zeros(keys, problem.V.columns),
-                            )
+                            dK_j = dK_buffer.zeros(keys, problem.K.columns)
+                            dV_j = dV_buffer.zeros(keys, problem.V.columns)
                             again, done = visits.turn(as_array(keys))
                             load_partial(fast, partial_dK, dK_j, again)
                             load_partial(fast, partial_dV, dV_j, again)
-                            make_scores(fast, arithmetic, S, Q_i, K_j)
-                            P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
-                            add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                            dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
-                            add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
-                            add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
+                            sums = Sums(dQ=held.dQ, dK=dK_j, dV=dV_j)
+                            add_gradients(fast, problem.arithmetic, held[:4], (K_j, V_j), sums, scores)
                             store_gradient(fast, dK_j, (partial_dK, problem.dK), done)
                             store_gradient(fast, dV_j, (partial_dV, problem.dV), done)
-                    fast.store(dQ_i, problem.dQ)
+                    fast.store(held.dQ, problem.dQ)
                     written[as_array(rows)] = True
     store_zeros(fast, problem.dQ, written)
     store_key_zeros(fast, pattern, problem.dK, problem.dV)

@@ -21,16 +21,11 @@ from numpy.typing import NDArray
 
 from attenio.dataflows.backward.key_visits import StoredDelta
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.tiled_products import key_gradients, query_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import as_array, compact
 from attenio.planning.plan import Tiles
@@ -51,7 +46,7 @@ def _key_pass(
     problem: BackwardProblem, gradients: SlowArray, tile: tuple[int, int], fast: FastMemory, *, keeps_dK: bool
 ) -> None:
     (a, b), delta = tile, StoredDelta(problem)
-    pattern, depth, width, arithmetic = problem.pattern, problem.depth, problem.width, problem.arithmetic
+    pattern, depth, width = problem.pattern, problem.depth, problem.width
     with (
         fast.buffer("K", b, depth) as K_buffer,
         fast.buffer("V", b, width) as V_buffer,
@@ -78,14 +73,10 @@ def _key_pass(
                     ):
                         D_i = D_buffer.zeros(rows, ONE)
                         delta.resume(fast, D_i, (dO_i, L_i), O_element, j.visited(positions))
-                        S = S_buffer.zeros(rows, touched)
-                        make_scores(fast, arithmetic, S, Q_i, K_j)
                         required = required_scores(pattern, positions, j.keys)
-                        P = exponentiate_with(fast, arithmetic, S, L_i, ~required)
-                        add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                        dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
-                        if dK_j is not None:
-                            add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
+                        scores, sums = (S_buffer.zeros(rows, touched), ~required), Sums(dK=dK_j, dV=dV_j)
+                        row = (Q_i, dO_i, L_i, D_i)
+                        dS = add_gradients(fast, problem.arithmetic, row, (K_j, V_j), sums, scores)
                         _store_required(fast, dS, gradients, j.span, required)
             if dK_j is not None:
                 fast.store(dK_j, problem.dK)

@@ -1,17 +1,55 @@
 """The pieces of the gradient that the backward dataflows share, on tiles in fast memory."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.online_softmax import ONE
+from attenio.dataflows.online_softmax import ONE, make_scores
 from attenio.memory import FastMemory, Step, Tile
 from attenio.memory.fast_memory import Buffer
 from attenio.memory.indices import as_array, singles
 
 Hidden = NDArray[np.bool_] | None
 Positions = NDArray[np.intp]
+
+
+class Sums(NamedTuple):
+    """Gradients that are added to; None for what is made elsewhere."""
+
+    dQ: Tile | None = None
+    dK: Tile | None = None
+    dV: Tile | None = None
+
+
+def add_gradients(
+    fast: FastMemory,
+    arithmetic: Arithmetic,
+    rows: tuple[Tile, Tile, Tile, Tile],
+    keys: tuple[Tile, Tile],
+    sums: Sums,
+    scores: tuple[Tile, Hidden] | None = None,
+) -> Tile:
+    """P = exp(scale Q K^T - L), then dS = P (dO V^T - D) in its place, and what they add to dV, dK and dQ; gives dS.
+
+    ``rows`` are Q, dO, L and D, ``keys`` K and V. ``scores`` is the tile for them, with those that are not required;
+    without it they are made one by one, and all are required.
+    """
+    (Q, dO, L, D), (K, V) = rows, keys
+    one_by_one = Tile("S", np.zeros((len(Q.values), len(K.values)), dtype=np.float32), Q.rows, K.rows), None
+    S, hidden = scores or one_by_one
+    make_scores(fast, arithmetic, S, Q, K)
+    P = exponentiate_with(fast, arithmetic, S, L, hidden)
+    if sums.dV is not None:
+        add_value_gradient(fast, arithmetic, sums.dV, P, dO)
+    dS = turn_into_score_gradient(fast, arithmetic, P, (D, L), (dO, V))
+    if sums.dK is not None:
+        add_key_gradient(fast, arithmetic, sums.dK, dS, Q)
+    if sums.dQ is not None:
+        add_query_gradient(fast, arithmetic, sums.dQ, dS, K)
+    return dS
 
 
 def stream_delta(  # noqa: PLR0913 - all that a row has
@@ -84,15 +122,15 @@ def score_gradient(
 def _finish(
     fast: FastMemory, arithmetic: Arithmetic, P: Tile, dP: NDArray[np.float32], statistics: tuple[Tile, Tile | None]
 ) -> Tile:
-    """With D of the rows, and L where a cap has a slope: 1 - (S / cap)^2, and S = L + ln P, so that P is enough."""
+    """With D of the rows, and L for the derivative of a cap: 1 - (S / cap)^2, and S = L + ln P, so that P is enough."""
     D, L = statistics
-    slope: NDArray[np.float32] = np.ones((), dtype=np.float32)
+    derivative: NDArray[np.float32] = np.ones((), dtype=np.float32)
     if arithmetic.softcap is not None:
         assert L is not None, "no dataflow without the log-sum-exp takes a cap"
         with np.errstate(divide="ignore"):  # where P is 0, so is its gradient
             scores = np.where(P.values > 0, np.log(P.values) + L.values, np.float32(0))
-        slope = (1 - np.clip(scores / np.float32(arithmetic.softcap), -1, 1) ** 2).astype(np.float32)
-    P.values *= (dP - D.values) * slope
+        derivative = (1 - np.clip(scores / np.float32(arithmetic.softcap), -1, 1) ** 2).astype(np.float32)
+    P.values *= (dP - D.values) * derivative
     arithmetic.keep(P.values)
     fast.computed(Step.SCORE_GRADIENT, P.rows, P.columns)
     return P

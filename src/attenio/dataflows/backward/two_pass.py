@@ -24,16 +24,9 @@ import numpy as np
 from attenio.dataflows.backward.held_rows import room_for_rows
 from attenio.dataflows.backward.kept_passes import key_gradients, query_gradients
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_query_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import make_scores
 from attenio.dataflows.problem import for_heads, key_runs
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import as_array, compact
@@ -58,7 +51,7 @@ def two_pass(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
 
 def _query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int, int], fast: FastMemory) -> None:
     p, h, b = tile
-    depth, width, arithmetic = problem.depth, problem.width, problem.arithmetic
+    depth, width = problem.depth, problem.width
     written = np.zeros(problem.group * problem.pattern.rows, dtype=np.bool_)
     with (
         room_for_rows(problem, h * p, fast) as holding,
@@ -73,23 +66,20 @@ def _query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int
                 if len(needed) == 0:
                     continue
                 rows = problem.rows_of(heads, positions)
-                with holding(rows) as (Q_i, dO_i, L_i, D_i, dQ_i):
+                with holding(rows) as held:
                     for keys, hidden in key_runs(problem.pattern, positions, b, needed):
-                        S = S_buffer.zeros(rows, keys)
+                        scores = S_buffer.zeros(rows, keys), for_heads(hidden, heads)
                         with K_buffer.holding(problem.K, keys) as K_j, V_buffer.holding(problem.V, keys) as V_j:
-                            make_scores(fast, arithmetic, S, Q_i, K_j)
-                            P = exponentiate_with(fast, arithmetic, S, L_i, for_heads(hidden, heads))
-                            dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
-                            add_query_gradient(fast, arithmetic, dQ_i, dS, K_j)
-                    fast.store(dQ_i, problem.dQ)
-                    fast.store(D_i, delta)
+                            add_gradients(fast, problem.arithmetic, held[:4], (K_j, V_j), Sums(dQ=held.dQ), scores)
+                    fast.store(held.dQ, problem.dQ)
+                    fast.store(held.D, delta)
                     written[as_array(rows)] = True
     store_zeros(fast, problem.dQ, written)
 
 
 def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     c, r = tile
-    pattern, depth, width, arithmetic = problem.pattern, problem.depth, problem.width, problem.arithmetic
+    pattern, depth, width = problem.pattern, problem.depth, problem.width
     with (
         fast.buffer("K", c, depth) as K_buffer,
         fast.buffer("V", c, width) as V_buffer,
@@ -113,13 +103,9 @@ def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, 
                         L_buffer.holding(problem.L, rows) as L_i,
                         D_buffer.holding(delta, rows) as D_i,
                     ):
-                        S = S_buffer.zeros(rows, touched)
-                        make_scores(fast, arithmetic, S, Q_i, K_j)
-                        hidden = ~required_scores(pattern, positions, j.keys)
-                        P = exponentiate_with(fast, arithmetic, S, L_i, hidden)
-                        add_value_gradient(fast, arithmetic, dV_j, P, dO_i)
-                        dS = turn_into_score_gradient(fast, arithmetic, P, (D_i, L_i), (dO_i, V_j))
-                        add_key_gradient(fast, arithmetic, dK_j, dS, Q_i)
+                        scores = S_buffer.zeros(rows, touched), ~required_scores(pattern, positions, j.keys)
+                        row, sums = (Q_i, dO_i, L_i, D_i), Sums(dK=dK_j, dV=dV_j)
+                        add_gradients(fast, problem.arithmetic, row, (K_j, V_j), sums, scores)
             fast.store(dK_j, problem.dK)
             fast.store(dV_j, problem.dV)
     store_key_zeros(fast, pattern, problem.dK, problem.dV)

@@ -23,16 +23,9 @@ import numpy as np
 
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_query_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    stream_delta,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
 from attenio.dataflows.key_slots import Visit, turns
-from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import compact, size
 from attenio.planning.plan import Tiles
@@ -96,19 +89,9 @@ def _meet(
     problem: BackwardProblem, fast: FastMemory, rows: _Rows, keys: _Keys, sums: tuple[_Keys | None, Tile | None]
 ) -> None:
     """Rows meet keys, for the gradients of keys, of queries, or both."""
-    (K, V), (of_keys, dQ), arithmetic = keys, sums, problem.arithmetic
-    if not len(K.values):
-        return
-    S = Tile("S", np.zeros((len(rows.Q.values), len(K.values)), dtype=np.float32), rows.Q.rows, K.rows)
-    make_scores(fast, arithmetic, S, rows.Q, K)
-    P = exponentiate_with(fast, arithmetic, S, rows.L, None)
-    if of_keys is not None:
-        add_value_gradient(fast, arithmetic, of_keys[1], P, rows.dO)
-    dS = turn_into_score_gradient(fast, arithmetic, P, (rows.D, rows.L), (rows.dO, V))
-    if of_keys is not None:
-        add_key_gradient(fast, arithmetic, of_keys[0], dS, rows.Q)
-    if dQ is not None:
-        add_query_gradient(fast, arithmetic, dQ, dS, K)
+    of_keys, dQ = sums
+    if len(keys[0].values):
+        add_gradients(fast, problem.arithmetic, rows, keys, Sums(dQ, *(of_keys or ())))
 
 
 @contextmanager

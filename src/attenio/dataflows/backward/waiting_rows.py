@@ -24,16 +24,9 @@ import numpy as np
 from attenio.dataflows.backward.held_rows import HeldRows
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import (
-    add_key_gradient,
-    add_query_gradient,
-    add_value_gradient,
-    exponentiate_with,
-    stream_delta,
-    turn_into_score_gradient,
-)
+from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
 from attenio.dataflows.key_slots import Visit, turns
-from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.online_softmax import ONE
 from attenio.memory import Buffer, FastMemory, Tile
 from attenio.memory.indices import size
 from attenio.planning.plan import Tiles
@@ -68,9 +61,7 @@ def waiting_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
         with _begun(problem, fast, waited) as now:
             for visit in next(visits):
                 k, v = _visited(problem, fast, keys, visit)
-                P = _probabilities(problem, fast, now, k)
-                dS = turn_into_score_gradient(fast, problem.arithmetic, P, (now.D, now.L), (now.dO, v))
-                add_query_gradient(fast, problem.arithmetic, now.dQ, dS, k)
+                add_gradients(fast, problem.arithmetic, now[:4], (k, v), Sums(dQ=now.dQ))
             fast.store(now.dQ, problem.dQ)
         problem.advance(problem.group * waiting)
 
@@ -79,18 +70,13 @@ def _first_pass(
     problem: BackwardProblem, fast: FastMemory, rows: tuple[HeldRows, HeldRows], keys: _Keys, visits: list[Visit]
 ) -> None:
     """Every key meets all rows; the first of them wait with dQ."""
-    arithmetic = problem.arithmetic
     with fast.scratch("dK", 1, problem.depth) as dK_buffer, fast.scratch("dV", 1, problem.width) as dV_buffer:
         for visit in visits:
             k, v = _visited(problem, fast, keys, visit)
             dK, dV = dK_buffer.zeros(k.rows, problem.K.columns), dV_buffer.zeros(k.rows, problem.V.columns)
             for some, waits in zip(rows, (True, False), strict=True):
-                P = _probabilities(problem, fast, some, k)
-                add_value_gradient(fast, arithmetic, dV, P, some.dO)
-                dS = turn_into_score_gradient(fast, arithmetic, P, (some.D, some.L), (some.dO, v))
-                add_key_gradient(fast, arithmetic, dK, dS, some.Q)
-                if not waits:
-                    add_query_gradient(fast, arithmetic, some.dQ, dS, k)
+                sums = Sums(dQ=None if waits else some.dQ, dK=dK, dV=dV)
+                add_gradients(fast, problem.arithmetic, some[:4], (k, v), sums)
             fast.store(dK, problem.dK)
             fast.store(dV, problem.dV)
 
@@ -126,9 +112,3 @@ def _visited(problem: BackwardProblem, fast: FastMemory, keys: _Keys, visit: Vis
         for source, tile in zip((problem.K, problem.V), keys, strict=True):
             fast.load(source, tile, key, at=np.array([visit.slot]))
     return part(keys[0], slot, key), part(keys[1], slot, key)
-
-
-def _probabilities(problem: BackwardProblem, fast: FastMemory, rows: HeldRows, k: Tile) -> Tile:
-    S = Tile("S", np.zeros((size(rows.Q.rows), 1), dtype=np.float32), rows.Q.rows, k.rows)
-    make_scores(fast, problem.arithmetic, S, rows.Q, k)
-    return exponentiate_with(fast, problem.arithmetic, S, rows.L, None)
