@@ -61,12 +61,7 @@ class LayerCycles:
 
 
 def layer_cycles(
-    machine: Machine | str,
-    *,
-    n: int,
-    dataflow: Dataflow,
-    shape: LayerShape = GPT_3,
-    switches: Switches | None = None,
+    machine: Machine | str, *, n: int, dataflow: Dataflow, shape: LayerShape = GPT_3, switches: Switches | None = None
 ) -> LayerCycles:
     """One layer of a prefill of ``n`` positions."""
     hardware = Hardware.of(machine)

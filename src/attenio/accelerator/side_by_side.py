@@ -120,12 +120,7 @@ class SideBySide:
             self._done[name] = np.where(active, end, self._done[name])
 
     def _throughout(
-        self,
-        done: Times,
-        begin: Times,
-        later: Chosen,
-        active: Chosen | None,
-        others: list[tuple[int, Chosen | None]],
+        self, done: Times, begin: Times, later: Chosen, active: Chosen | None, others: list[tuple[int, Chosen | None]]
     ) -> Chosen:
         """Rounds in which a name is done after the begin so far: in the whole series, or else not at all."""
         somewhere = _both(_anywhere(later), active)
@@ -203,12 +198,7 @@ class SideBySide:
         return state
 
     def _skip(
-        self,
-        body: CompiledBody,
-        times: Times,
-        shift: Times,
-        tally_before: dict[tuple[int, int], Times],
-        moved: Moved,
+        self, body: CompiledBody, times: Times, shift: Times, tally_before: dict[tuple[int, int], Times], moved: Moved
     ) -> None:
         """Let the rest of a loop pass at once; ``moved`` are the names that its last round has moved."""
         further = self._product(times, shift)

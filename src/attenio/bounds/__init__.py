@@ -1,12 +1,6 @@
 """Proven lower bounds, one theorem a file."""
 
-from attenio.bounds.attention import (
-    bounds_for,
-    largest_absolute,
-    largest_ordinary,
-    lower_bounds,
-    ordinary_words,
-)
+from attenio.bounds.attention import bounds_for, largest_absolute, largest_ordinary, lower_bounds, ordinary_words
 from attenio.bounds.lower_bound import LowerBound, Strength
 from attenio.bounds.product import product_words
 from attenio.bounds.rank_one_tile import rank_one_product_words, rank_one_tile

@@ -7,13 +7,7 @@ from attenio.cli.devices import Devices, asking_devices
 from attenio.cli.options import AsJson
 from attenio.cli.output import print_aside, print_json, print_tables
 from attenio.cli.paged_answer import PagedAnswer
-from attenio.cli.question import (
-    DEFAULT_N,
-    DataflowName,
-    Question,
-    dataflow_named,
-    refuse_dataflow_of_step,
-)
+from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named, refuse_dataflow_of_step
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:

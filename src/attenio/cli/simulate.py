@@ -121,12 +121,7 @@ class Files:
 
 
 @taking(Question, HowRun, Files)
-def simulate(
-    question: Question,
-    how: HowRun,
-    files: Files,
-    as_json: AsJson = False,
-) -> None:
+def simulate(question: Question, how: HowRun, files: Files, as_json: AsJson = False) -> None:
     """Run a dataflow on the accelerator of a machine: cycles, utilisation, stalls, words moved, energy.
 
     Tiles are those of the dataflow's paper, or the planner's best where these do not fit; with --fastest they are those

@@ -51,11 +51,7 @@ def _counted(done: "TrainingRun") -> dict[str, Any]:
     return {
         **_counts(done),
         "passes": [
-            {
-                "dataflow": run.plan.dataflow.value,
-                "direction": run.plan.dataflow.direction.value,
-                **_counts(run),
-            }
+            {"dataflow": run.plan.dataflow.value, "direction": run.plan.dataflow.direction.value, **_counts(run)}
             for run in done.runs
         ],
     }

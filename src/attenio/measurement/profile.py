@@ -119,9 +119,7 @@ def _profiled(name: str, told: dict[str, Any], launches: Sequence[Counters]) -> 
     return Profiled(name=name, launches=tuple(launches), predicted=predicted)
 
 
-def _counted(
-    asked: Sequence[tuple[Workload, str]],
-) -> tuple[dict[int, dict[str, Any]], dict[str, list[Counters]], str]:
+def _counted(asked: Sequence[tuple[Workload, str]]) -> tuple[dict[int, dict[str, Any]], dict[str, list[Counters]], str]:
     """What a process under Nsight Compute told of each call, launches by their ranges, and its last words."""
     calls = json.dumps([{"workload": _fields(workload), "contender": name} for workload, name in asked])
     with tempfile.TemporaryDirectory() as folder:

@@ -229,12 +229,7 @@ class Streaming:
     __slots__ = ("_along", "_buffer", "_fast", "_source", "_values", "_where")
 
     def __init__(
-        self,
-        fast: FastMemory,
-        buffer: Buffer,
-        source: Matrix,
-        where: tuple[Indices, Indices | None],
-        along: str,
+        self, fast: FastMemory, buffer: Buffer, source: Matrix, where: tuple[Indices, Indices | None], along: str
     ) -> None:
         assert along in _PIECES
         self._fast, self._buffer, self._source = fast, buffer, source
@@ -244,10 +239,7 @@ class Streaming:
     def __enter__(self) -> Tile:
         source, rows = self._source, self._where[0]
         columns = source.columns if self._where[1] is None else self._where[1]
-        piece = (
-            rows if self._along == "columns" else slice(0, 1),
-            columns if self._along == "rows" else slice(0, 1),
-        )
+        piece = (rows if self._along == "columns" else slice(0, 1), columns if self._along == "rows" else slice(0, 1))
         self._buffer.over(*piece, name=source.name)
         trace = self._fast.trace
         trace.open_stream()

@@ -155,12 +155,7 @@ def _applicable(workload: Workload, machine: Machine) -> tuple[Dataflow, ...]:
     return tuple(each for each in dataflows if not each.is_approximate or why_no_features(workload, each) is None)
 
 
-def _curves(
-    values: Sequence[int],
-    points: Sequence[_Point],
-    machine: Machine,
-    progress: Progress | None,
-) -> Curves:
+def _curves(values: Sequence[int], points: Sequence[_Point], machine: Machine, progress: Progress | None) -> Curves:
     dataflows = _applicable(points[-1].workload, machine)
     units = machine.slowest_boundary.fast.units
     best: dict[Dataflow, list[Plan | None]] = {dataflow: [] for dataflow in dataflows}

@@ -303,12 +303,5 @@ def _row(
 ) -> ExperimentRow:
     quantity, value, published = measured
     return ExperimentRow(
-        figure=figure,
-        d=d,
-        axis=at[0],
-        at=at[1],
-        dataflow=dataflow,
-        quantity=quantity,
-        value=value,
-        published=published,
+        figure=figure, d=d, axis=at[0], at=at[1], dataflow=dataflow, quantity=quantity, value=value, published=published
     )

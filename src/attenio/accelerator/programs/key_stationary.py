@@ -65,11 +65,7 @@ class KeyStationary:
         heads = (*visits(visited, first=False), *visits(Rows.fixed(new), first=True))
         load = steps.load("KV", keys * width, after=("store dKV",)).doing(Operation.LOAD_KEYS, rows=0, keys=keys)
         store = steps.store("dKV", keys * width, after=("query gradient",))
-        return (
-            load,
-            *repeat(self.group, *heads),
-            store.doing(Operation.STORE_KEY_GRADIENTS, rows=0, keys=keys),
-        )
+        return (load, *repeat(self.group, *heads), store.doing(Operation.STORE_KEY_GRADIENTS, rows=0, keys=keys))
 
     @lru_cache(maxsize=4096)  # noqa: B019 - values, and few of them
     def _visit(self, steps: Steps, rows: int, keys: int, *, first: bool) -> tuple[Node, ...]:

@@ -195,10 +195,7 @@ def _listed_stream(number: Listed, each: int, body: Callable[[int, bool], Nodes]
     many, over = number.divided(each)
     whole, left = many.clipped(0, 1), over.clipped(0, 1)
     sizes = sorted({size for size in over.numbers.tolist() if size})
-    nodes = (
-        Repeat(count=whole, body=body(each, jump)),
-        Repeat(count=many - whole, body=body(each, False)),
-    )
+    nodes = (Repeat(count=whole, body=body(each, jump)), Repeat(count=many - whole, body=body(each, False)))
     if not sizes:
         return nodes
     first = (left - whole).clipped(0, 1)

@@ -97,12 +97,7 @@ class Checked:
 
 
 def check(
-    design: Design,
-    *,
-    runner: Runner = Runner.CXXRTL,
-    seed: int = 0,
-    optimise: int = 0,
-    vcd: Path | None = None,
+    design: Design, *, runner: Runner = Runner.CXXRTL, seed: int = 0, optimise: int = 0, vcd: Path | None = None
 ) -> Checked:
     """Build a design, run it on random inputs, and compare."""
     given = row_streams(design, seed) if design.along_rows else streams(design, seed)

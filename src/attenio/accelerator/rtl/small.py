@@ -7,13 +7,7 @@ from attenio.parts import AcceleratorParts, HbmParts, SiliconParts
 
 
 def small_machine(
-    *,
-    lines: int = 2,
-    macs: int = 2,
-    modules: int = 2,
-    cache_words: int = 48,
-    rate: int = 1,
-    miss_cycles: int = 2,
+    *, lines: int = 2, macs: int = 2, modules: int = 2, cache_words: int = 48, rate: int = 1, miss_cycles: int = 2
 ) -> Machine:
     """A machine whose memory gives ``rate`` words a cycle, the first of them ``miss_cycles`` later where it jumps.
 

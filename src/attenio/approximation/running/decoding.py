@@ -13,13 +13,7 @@ from attenio.approximation.running.forward import key_state
 from attenio.approximation.running.loading import Tensor, loaded_torch
 from attenio.approximation.running.sweeps import Heads, Sweep
 from attenio.approximation.running.tensors import ValueRange, certified, sum_length
-from attenio.approximation.running.verification import (
-    check_sizes,
-    check_type,
-    check_values,
-    covers,
-    refusal_of_scores,
-)
+from attenio.approximation.running.verification import check_sizes, check_type, check_values, covers, refusal_of_scores
 from attenio.errors import InvalidInput
 
 

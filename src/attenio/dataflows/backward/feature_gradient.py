@@ -96,12 +96,7 @@ class _Passes:
     """The passes over keys and queries, down and up again."""
 
     def __init__(
-        self,
-        problem: BackwardProblem,
-        fast: FastMemory,
-        features: Features,
-        rows: _RowBuffers,
-        reach: NDArray[np.intp],
+        self, problem: BackwardProblem, fast: FastMemory, features: Features, rows: _RowBuffers, reach: NDArray[np.intp]
     ) -> None:
         self._problem, self._fast, self._features, self._rows, self._reach = problem, fast, features, rows, reach
 

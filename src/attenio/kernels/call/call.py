@@ -5,14 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attenio.kernels.call.checks import (
-    batch_of,
-    check_prefix,
-    check_switches,
-    check_tensors,
-    checked_number,
-    heads_of,
-)
+from attenio.kernels.call.checks import batch_of, check_prefix, check_switches, check_tensors, checked_number, heads_of
 from attenio.kernels.call.dropout import Dropout
 from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem

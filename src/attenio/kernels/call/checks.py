@@ -71,13 +71,7 @@ def checked_number(name: str, given: Any) -> float:
 
 
 def check_tensors(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    *,
-    enable_gqa: bool,
-    dropout_p: float,
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, enable_gqa: bool, dropout_p: float
 ) -> None:
     """Raise what is wrong with the tensors of a call."""
     tensors = {"query": query, "key": key, "value": value}

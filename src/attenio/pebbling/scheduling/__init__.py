@@ -22,11 +22,7 @@ __all__ = ["find_schedule"]
 
 
 def find_schedule(
-    game: Game,
-    *,
-    time_limit_s: float = 60.0,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    game: Game, *, time_limit_s: float = 60.0, seed: int = 0, progress: Callable[[int, int], None] | None = None
 ) -> Solution:
     """A good schedule, and the words that any schedule moves; nothing is proven unless the two are equal.
 

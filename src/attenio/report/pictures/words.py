@@ -38,10 +38,7 @@ def words_svg(workload: Workload, fast_words: int) -> str:
     parts += [frame.line(line) for line in reversed(lines)]
     parts += frame.labels(lines)
     title = "Words moved against fast memory"
-    parts += [
-        text(20, 28, title, font_size="18", font_weight="600"),
-        text(20, 48, str(workload), "soft"),
-    ]
+    parts += [text(20, 28, title, font_size="18", font_weight="600"), text(20, 48, str(workload), "soft")]
     return picture(_WIDTH, _HEIGHT, title, _description(workload, fast_words), parts)
 
 

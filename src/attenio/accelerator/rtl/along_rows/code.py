@@ -118,13 +118,7 @@ class Coder:
                 for way in range(ways):
                     line = row // self.macs_per_line + way * geometry.group
                     mac = line * self.macs_per_line + row % self.macs_per_line
-                    yield (
-                        geometry.full * width + turn,
-                        mac,
-                        geometry.full * self.macs + row,
-                        turn * ways + way,
-                        way,
-                    )
+                    yield (geometry.full * width + turn, mac, geometry.full * self.macs + row, turn * ways + way, way)
 
     def _scores(self, code: StepCode, rows: int, keys: int) -> None:
         d, geometry = self.widths[0], self._geometry(rows)
