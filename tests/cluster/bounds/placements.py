@@ -1,4 +1,4 @@
-"""Every way to place the pairs of a small problem on devices, and the words that each exchanges.
+"""Every way to place the pairs of a small problem on devices, with the words that each exchanges, and one by one.
 
 Independent of the bounds: pairs are placed one by one. A device that makes a score gets the query and the key; one that
 is sent the score pays a word for it. Either way it gets the value and sends its part of the output away.
@@ -71,3 +71,26 @@ def home(length: int, devices: int, token: int, *, striped: bool) -> int:
     whole, more = divmod(length, devices)
     large = more * (whole + 1)
     return token // (whole + 1) if token < large else more + (token - large) // whole
+
+
+class Makers:
+    """Owners of tokens, and who makes the pairs of every head [..., row, key]; -1 where a key is hidden."""
+
+    owner: NDArray[np.int64]
+    maker: NDArray[np.int64]
+    devices: int
+
+    @property
+    def work(self) -> NDArray[np.int64]:
+        """Pairs of each device."""
+        return np.bincount(self.maker[self.maker >= 0], minlength=self.devices)
+
+    @property
+    def imbalance(self) -> float:
+        """Pairs of the busiest device over the mean."""
+        return float(self.work.max() / self.work.mean())
+
+    def to_the_idlest(self, *where: int | slice) -> None:
+        """Pairs there go to the device that has least to do."""
+        part = self.maker[where]
+        part[part >= 0] = int(self.work.argmin())

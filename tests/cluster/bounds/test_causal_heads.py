@@ -12,6 +12,7 @@ from attenio.cluster import Grid, sent_words
 from attenio.cluster.bounds import balanced_exchange
 from attenio.cluster.bounds.causal_heads import CausalHeads, apart_words, neighbour_words
 from attenio.workload import Workload
+from cluster.bounds.placements import Makers
 
 Whole = NDArray[np.int64]
 
@@ -93,7 +94,7 @@ def test_rows_and_keys_of_neighbours_have_pairs_that_are_not_seen(owner: tuple[i
     assert (neighbours <= np.minimum.outer(sets.sum(axis=1), sets.sum(axis=1)) + 1e-9).all()
 
 
-class Placement:
+class Placement(Makers):
     """Owners of tokens, and makers of the pairs of every query head [KV head, head, row, key]; -1 where not seen."""
 
     def __init__(self, owner: Whole, heads: int, group: int) -> None:
@@ -111,11 +112,16 @@ class Placement:
             total += row * int((made.any(axis=3) & ~own).sum()) + key * int((made.any(axis=(1, 2)) & ~own).sum())
         return total
 
-    @property
-    def imbalance(self) -> float:
-        """Pairs of the busiest device over the mean."""
-        work = np.bincount(self.maker[self.maker >= 0], minlength=self.devices)
-        return float(work.max() / work.mean())
+
+def drawn(
+    shape: tuple[int, int, int], random: np.random.Generator, words: tuple[int, int], *, share: int, scattered: bool
+) -> tuple[Placement, CausalHeads]:
+    """A placement on (devices, heads, group) with so many tokens a device, in order or scattered, and its heads."""
+    devices, heads, group = shape
+    owner = np.arange(share * devices) // share
+    placed = Placement(random.permutation(owner) if scattered else owner, heads, group)
+    (row, key), tokens = words, len(owner)
+    return placed, CausalHeads(tokens=tokens, devices=devices, heads=heads, group=group, row_words=row, key_words=key)
 
 
 @pytest.mark.parametrize("devices", [3, 4, 8])
@@ -140,22 +146,16 @@ def test_own_pairs_at_home_and_the_rest_of_a_head_on_a_device_come_close(devices
 def test_no_placement_exchanges_less_for_its_balance(
     shape: tuple[int, int, int], seed: int, words: tuple[int, int]
 ) -> None:
-    (devices, heads, group), random, share = shape, np.random.default_rng(seed), 4
-    owner = np.arange(share * devices) // share
-    placed = Placement(random.permutation(owner) if seed % 2 else owner, heads, group)
-    head = CausalHeads(
-        tokens=len(owner), devices=devices, heads=heads, group=group, row_words=words[0], key_words=words[1]
-    )
+    random = np.random.default_rng(seed)
+    placed, head = drawn(shape, random, words, share=4, scattered=seed % 2 == 1)
     # rows of a head and a range of keys go to the device that has least to do
     for _ in range(30):
         least = placed.words(*words)
         assert apart_words(head) <= least
         assert neighbour_words(head, placed.imbalance) <= least
-        one, start = int(random.integers(heads)), int(random.integers(len(owner)))
-        rows, keys = slice(start, start + len(owner) // 3), slice(0, int(random.integers(1, len(owner))))
-        work = np.bincount(placed.maker[placed.maker >= 0], minlength=devices)
-        part = placed.maker[one, :, rows, keys]
-        part[part >= 0] = int(work.argmin())
+        one, start = int(random.integers(head.heads)), int(random.integers(head.tokens))
+        rows, keys = slice(start, start + head.tokens // 3), slice(0, int(random.integers(1, head.tokens)))
+        placed.to_the_idlest(one, slice(None), rows, keys)
 
 
 def test_two_devices_for_each_of_many_heads_need_more_than_squares_of_pairs() -> None:

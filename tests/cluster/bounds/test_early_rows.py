@@ -12,7 +12,7 @@ from attenio.cluster.bounds import balanced_exchange, early_rows
 from attenio.cluster.bounds.causal_heads import CausalHeads, neighbour_words
 from attenio.cluster.bounds.early_rows import EarlyRows, early_row_words
 from attenio.workload import Workload
-from cluster.bounds.test_causal_heads import Placement, subsets
+from cluster.bounds.test_causal_heads import drawn, subsets
 
 Numbers = NDArray[np.float64]
 
@@ -96,21 +96,15 @@ def test_first_rows_are_worth_what_all_draws_say_at_least() -> None:
 def test_no_placement_exchanges_less_for_its_balance(
     shape: tuple[int, int, int], seed: int, words: tuple[int, int]
 ) -> None:
-    (devices, heads, group), random, share = shape, np.random.default_rng(seed), 4
-    owner = np.arange(share * devices) // share
-    placed = Placement(random.permutation(owner) if seed % 2 else owner, heads, group)
+    random = np.random.default_rng(seed)
+    placed, head = drawn(shape, random, words, share=4, scattered=seed % 2 == 1)
     if seed % 3 == 0:  # own rows, all heads
         placed.maker = np.where(placed.maker >= 0, placed.owner[:, None], -1)
-    head = CausalHeads(
-        tokens=len(owner), devices=devices, heads=heads, group=group, row_words=words[0], key_words=words[1]
-    )
     # rows of a head, late ones first, go to the device that has least to do
     for _ in range(8):
         assert early_row_words(head, placed.imbalance) <= placed.words(*words)
-        one, start = int(random.integers(heads)), int(random.integers(len(owner)))
-        work = np.bincount(placed.maker[placed.maker >= 0], minlength=devices)
-        part = placed.maker[one, :, start : start + len(owner) // 3]
-        part[part >= 0] = int(work.argmin())
+        one, start = int(random.integers(head.heads)), int(random.integers(head.tokens))
+        placed.to_the_idlest(one, slice(None), slice(start, start + head.tokens // 3))
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,7 @@ def test_no_placement_exchanges_less_for_its_balance(shape: tuple[int, int], see
     for _ in range(12):
         assert first_row_words(head, placed.imbalance) <= placed.words(*words)
         one, start = int(random.integers(group)), int(random.integers(tokens))
-        work = np.bincount(placed.maker[placed.maker >= 0], minlength=devices)
-        part = placed.maker[one, start : start + tokens // 4, : int(random.integers(1, tokens))]
-        part[part >= 0] = int(work.argmin())
+        placed.to_the_idlest(one, slice(start, start + tokens // 4), slice(int(random.integers(1, tokens))))
 
 
 def test_first_rows_ask_for_more_where_many_query_heads_share_keys_and_for_less_where_work_is_uneven() -> None:

@@ -11,7 +11,7 @@ from attenio.cluster.bounds import balanced_exchange
 from attenio.cluster.bounds.causal_heads import CausalHeads
 from attenio.cluster.bounds.late_rows import LateRows, late_row_words
 from attenio.workload import Workload
-from cluster.bounds.test_causal_heads import Placement, subsets
+from cluster.bounds.test_causal_heads import drawn, subsets
 
 
 @pytest.mark.parametrize(
@@ -44,21 +44,15 @@ def test_no_rows_and_keys_of_any_device_gain_more_than_its_own_tokens_may(
 def test_no_placement_exchanges_less_for_its_balance(
     shape: tuple[int, int, int], seed: int, words: tuple[int, int]
 ) -> None:
-    (devices, heads, group), random, share = shape, np.random.default_rng(seed), 8
-    owner = np.arange(share * devices) // share
-    placed = Placement(random.permutation(owner) if seed % 2 else owner, heads, group)
+    random = np.random.default_rng(seed)
+    placed, head = drawn(shape, random, words, share=8, scattered=seed % 2 == 1)
     if seed % 3:  # own rows, all heads
         placed.maker = np.where(placed.maker >= 0, placed.owner[:, None], -1)
-    head = CausalHeads(
-        tokens=len(owner), devices=devices, heads=heads, group=group, row_words=words[0], key_words=words[1]
-    )
     # late rows of a head go to the device that has least to do
     for _ in range(20):
         assert late_row_words(head, placed.imbalance) <= placed.words(*words)
-        one, start = int(random.integers(heads)), int(random.integers(len(owner) // 3, len(owner)))
-        work = np.bincount(placed.maker[placed.maker >= 0], minlength=devices)
-        part = placed.maker[one, :, start:]
-        part[part >= 0] = int(work.argmin())
+        one, start = int(random.integers(head.heads)), int(random.integers(head.tokens // 3, head.tokens))
+        placed.to_the_idlest(one, slice(None), slice(start, None))
 
 
 def test_late_rows_ask_for_more_than_keys_of_half_the_sequence_where_own_rows_are_as_many_words_as_keys() -> None:

@@ -41,9 +41,7 @@ def test_no_placement_of_one_head_exchanges_less_for_its_balance(
         assert position_words(head, placed.imbalance) <= placed.words(*words)
         start = int(random.integers(tokens))
         rows, keys = slice(start, start + tokens // 4), slice(0, int(random.integers(1, tokens)))
-        work = np.bincount(placed.maker[placed.maker >= 0], minlength=devices)
-        part = placed.maker[0, rows, keys]
-        part[part >= 0] = int(work.argmin())
+        placed.to_the_idlest(0, rows, keys)
 
 
 def test_own_positions_ask_for_more_than_rows_and_keys_wherever_they_are() -> None:

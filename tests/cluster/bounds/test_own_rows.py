@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 from attenio.cluster.bounds import balanced_exchange
 from attenio.cluster.bounds.own_rows import OwnRows, own_row_words
 from attenio.workload import Workload
+from cluster.bounds.placements import Makers
 
 Whole = NDArray[np.int64]
 
 
-class Placement:
+class Placement(Makers):
     """Owners of tokens, and makers of the pairs of every query head [head, row, key]; -1 where a key is hidden."""
 
     def __init__(self, tokens: int, devices: int, group: int, kv_heads: int = 1) -> None:
@@ -32,12 +33,6 @@ class Placement:
             of_keys = made.reshape(self.kv_heads, -1, len(own)).any(axis=1)
             total += row * int((made.any(axis=2) & ~own).sum()) + key * int((of_keys & ~own).sum())
         return total
-
-    @property
-    def imbalance(self) -> float:
-        """Pairs of the busiest device over the mean."""
-        work = np.bincount(self.maker[self.maker >= 0], minlength=self.devices)
-        return float(work.max() / work.mean())
 
 
 @pytest.mark.parametrize(
@@ -75,9 +70,7 @@ def test_no_placement_exchanges_less_for_its_balance(
         assert bound <= placed.words(2, 2)
         one, start = int(random.integers(group * kv_heads)), int(random.integers(tokens))
         rows, keys = slice(start, start + tokens // 4), slice(0, int(random.integers(1, tokens)))
-        work = np.bincount(placed.maker[placed.maker >= 0], minlength=devices)
-        part = placed.maker[one, rows, keys]
-        part[part >= 0] = int(work.argmin())
+        placed.to_the_idlest(one, rows, keys)
 
 
 def test_the_bound_of_heads_that_share_keys_asks_for_more_than_keys_of_half_the_sequence() -> None:
