@@ -227,6 +227,7 @@ GRADIENT_TILES = {
 }
 LEAN_TILES = Tiles.of(query_tile=2, key_tile=3, key_keys=2, key_columns=3, query_rows=3, query_columns=2)
 READING_TILES = Tiles.of(gradient_rows=3, gradient_keys=2, **_PRODUCTS)
+RESIDENT_TILES = Tiles.of(resident_rows=3, score_keys=2, **_PRODUCTS)
 
 
 def planned(workload, dataflow: Dataflow, tiles: Tiles, fast_words: int) -> Plan:

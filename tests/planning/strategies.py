@@ -102,6 +102,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "depth_tile": columns,
         "stationary_keys": keys,
         "passing_queries": rows,
+        "resident_rows": rows,
         "gradient_rows": rows,
         "gradient_keys": keys,
         "value_keys": keys,
@@ -113,7 +114,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "query_columns": range(1, problems.d + 1),
     }
     for names in tile_names(dataflow):
-        if "gradient_rows" in names and not reading:
+        if "gradient_keys" in names and not reading:
             continue  # nothing has saved probabilities
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:

@@ -51,3 +51,8 @@ def where(condition: Floats, yes: Floats, no: Floats) -> Floats:
     if type(condition) is bool:
         return yes if condition else no
     return np.where(condition, yes, no)
+
+
+def any_of(condition: Floats) -> bool:
+    """Whether a condition holds, for any element."""
+    return condition if type(condition) is bool else bool(np.any(condition))

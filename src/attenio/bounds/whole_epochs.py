@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from attenio.bounds.floats import Floats, cube_root, larger, root, rounded_down, rounded_up, smaller, where
+from attenio.bounds.floats import Floats, any_of, cube_root, larger, root, rounded_down, rounded_up, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import output_products_per_epoch
 from attenio.workload import Workload
@@ -20,9 +20,12 @@ def budget_for(products: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The words that an epoch needs for so many products p·v: the inverse of ``output_products_per_epoch``."""
     width = smaller(d, value_dim)
     fresh = 2.0 * (d + width) * root(products / width)
-    side, capped = cube_root(products), root(products / value_dim) + value_dim
-    few, many = 3.0 * side * side, capped * capped - value_dim * value_dim
-    return smaller(fresh, where(products <= value_dim * value_dim * value_dim, few, many))
+    capped, few = root(products / value_dim) + value_dim, products <= value_dim * value_dim * value_dim
+    held = capped * capped - value_dim * value_dim
+    if any_of(few):
+        side = cube_root(products)
+        held = where(few, 3.0 * side * side, held)
+    return smaller(fresh, held)
 
 
 def words_of(epochs: Floats, work: Floats, budget: Budget, fast_words: Floats) -> Floats:

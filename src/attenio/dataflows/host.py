@@ -131,7 +131,7 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
             return rows + _visits(shapes, tiles["stationary_keys"])
         case Dataflow.TILED_PRODUCTS:
             area = sum(int(p.rows) * int(p.keys) * count for p, count in workload.separate_patterns)
-            saved = workload.batch * workload.heads * area if "gradient_rows" in tiles else 0
+            saved = workload.batch * workload.heads * area if "gradient_keys" in tiles else 0
             return rows + 2 * scores + saved
         case Dataflow.FUSED_VALUES:
             return rows + scores + keys * workload.value_dim

@@ -25,8 +25,9 @@ from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import smallest_tiles
 from attenio.planning.search.contest import best_of_all
-from attenio.planning.search.forms import best_of_form, floor_of_form
-from attenio.planning.words.backward.tiled_products import reading_form
+from attenio.planning.search.dataflow import best_of_forms
+from attenio.planning.search.forms import floor_of_form
+from attenio.planning.words.backward.tiled_products import reading_forms
 from attenio.planning.words.dataflows import known_forms
 from attenio.quantities import show_words
 from attenio.workload import Direction, Workload, checked_workload
@@ -142,7 +143,8 @@ def _least_with_probabilities(problems: Problems, fast_words: int) -> float:
     """Words that no step which saves probabilities goes below; infinite if none fits."""
     (standard,) = known_forms(Dataflow.STANDARD, problems.sizes)
     forward = floor_of_form(problems.unmasked, standard, fast_words)  # it is blind to the mask
-    return (forward + floor_of_form(problems, reading_form(problems.sizes), fast_words)) * _ROUNDING
+    backward = min(floor_of_form(problems, form, fast_words) for form in reading_forms(problems.sizes))
+    return (forward + backward) * _ROUNDING
 
 
 def training_candidates(workload: Workload, machine: Machine | str) -> tuple[TrainingCandidate, ...]:
@@ -277,10 +279,10 @@ def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:
 def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Plan:
     """The best tiled products that read saved probabilities."""
     checked_dataflow(workload, Dataflow.TILED_PRODUCTS)  # which says why not
-    form = reading_form(problems.sizes)
-    best = best_of_form(problems, form, fast_words)
+    forms = reading_forms(problems.sizes)
+    best = best_of_forms(problems, forms, fast_words)
     if best is None:
-        smallest = smallest_tiles(problems, form.names)
+        smallest = smallest_tiles(problems, forms[0].names)
         needed = cost_of(problems, Dataflow.TILED_PRODUCTS, smallest).peak_words
         raise DoesNotFit(
             f"tiled-products needs at least {show_words(needed)} of fast memory to read probabilities; the machine has"

@@ -284,13 +284,13 @@ class Workload:
     @property
     def touched_rows(self) -> int:
         """Query rows that need a key, of all heads and the whole batch."""
-        return self.heads * self.batch * sum(p.touched_rows * count for p, count in self.separate_patterns)
+        return self.heads * self.batch * sum([p.touched_rows * count for p, count in self.separate_patterns])
 
     @lazy
     def compulsory_words(self) -> int:
         """Words that any run moves: touched inputs read once (shared keys and prefixes once), outputs written once."""
         touched_rows = self.touched_rows
-        touched_keys = self.kv_heads * sum(p.touched_keys * count for p, count in self.stacked_patterns)
+        touched_keys = self.kv_heads * sum([p.touched_keys * count for p, count in self.stacked_patterns])
         rows, keys = self.heads * self.batch * self.queries, self.kv_heads * self.batch * self.keys
         read = touched_rows * self.d + touched_keys * self.key_words
         output, gradients = rows * self.value_dim, rows * self.d + keys * (self.d + self.value_dim)

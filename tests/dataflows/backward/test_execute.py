@@ -15,11 +15,25 @@ from attenio.planning.plan import Dataflow, Tiles
 from attenio.reference import attention, attention_gradients
 from attenio.workload import Workload
 
-from ..laws import GRADIENT_TILES, LEAN_TILES, QUICK, READING_TILES, is_right, planned, some_tiles, workloads
+from ..laws import (
+    GRADIENT_TILES,
+    LEAN_TILES,
+    QUICK,
+    READING_TILES,
+    RESIDENT_TILES,
+    is_right,
+    planned,
+    some_tiles,
+    workloads,
+)
 
 FEW = settings(QUICK, max_examples=12)
 ROOMY = 10**6
-FORMS = [(Dataflow.TILED_PRODUCTS, READING_TILES), (Dataflow.SPILLED_GRADIENTS, LEAN_TILES)]
+FORMS = [
+    (Dataflow.TILED_PRODUCTS, READING_TILES),
+    (Dataflow.TILED_PRODUCTS, RESIDENT_TILES),
+    (Dataflow.SPILLED_GRADIENTS, LEAN_TILES),
+]
 EVERY_WAY = [*GRADIENT_TILES.items(), *FORMS]
 every_way = pytest.mark.parametrize(
     ("dataflow", "tiles"),

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.planning.problems import Problems
-from attenio.planning.search.floors import RectangleWords, range_worth_trying, ranges_worth_trying
+from attenio.planning.search.floors import RectangleWords, least_resident_keys, range_worth_trying, ranges_worth_trying
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, key_room
 from attenio.workload import Workload
@@ -123,3 +123,19 @@ def test_weights_beyond_64_bits_are_compared_exactly() -> None:
     assert small is not None
     assert huge is not None
     assert (huge.words, huge.rows, huge.keys) == (2**80 * small.words, small.rows, small.keys)
+
+
+@settings(LAWS, max_examples=60)
+@given(workload=workloads(longest=40), data=st.data())
+def test_statistics_beside_tiles_of_fewer_keys_never_move_less_than_those_that_pass(
+    workload: Workload, data: st.DataObject
+) -> None:
+    problems = Problems.separate(workload)
+    visits, statistics = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 4))
+    resident = RectangleWords(problems=problems, visits=visits, loads=1, saved=-statistics)
+    passing = RectangleWords(problems=problems, visits=visits + statistics, loads=1)
+    keys = least_resident_keys((visits, statistics), problems.scores, problems.rows)
+    for key_tile in range(1, min(problems.most_keys, int(keys)) + 1):
+        if key_tile < keys * (1 - 1e-12):
+            for rows in range(1, problems.most_rows + 1):
+                assert passing.words(rows, key_tile + 1) <= resident.words(rows, key_tile)

@@ -88,7 +88,7 @@ def saved_by_definition(
     workload, (inputs, d_output) = plan.workload, given
     arithmetic = Arithmetic.of(workload, *inputs, d_output)
     saved = saved_by_forward(workload, inputs, arithmetic, sinks)
-    if "gradient_rows" not in plan.tiles:
+    if "gradient_keys" not in plan.tiles:
         return saved
     return SavedValues(saved.output, saved.log_sum_exp, probabilities_of(workload, inputs, arithmetic))
 
@@ -139,7 +139,7 @@ def backward_units(workload: Workload, dataflow: GradientDataflow, tiles: Tiles)
             passes = -(-workload.group // tiles.get("head_tile", 1))
             return passes * workload.batch * workload.kv_heads * workload.queries + keys
         case Dataflow.TILED_PRODUCTS:
-            return (2 if "gradient_rows" in tiles else 3) * rows + 2 * keys
+            return (2 if "gradient_keys" in tiles else 3) * rows + 2 * keys
         case Dataflow.FUSED_VALUES:
             return 2 * rows + keys
         case Dataflow.SPILLED_GRADIENTS:

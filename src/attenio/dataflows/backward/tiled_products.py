@@ -18,11 +18,14 @@ for each tile of query_rows x query_columns of dQ:
 With query_tile and key_tile in place of score_rows and score_keys, whole rows of Q_i, and then of dO_i, are loaded once
 and stay, with their L or D, while the elements of K_j, and of V_j, pass one at a time: better from about d²/4 words on.
 
-With gradient_rows and gradient_keys in place of score_rows and score_keys, P is what the forward pass saved: the second
-step falls away.
+With resident_rows in place of score_rows, L and then D of the tile's rows are loaded once and stay beside it.
+
+With gradient_rows (or resident_rows) and gradient_keys in place of score_rows and score_keys, P is what the forward
+pass saved: the second step falls away.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,17 +56,19 @@ def tiled_products(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
     rows, keys = problem.group * problem.pattern.rows, problem.pattern.keys
     D, dS = problem.spilled("D", rows, 1), problem.spilled("dS", rows, keys)
     deltas(problem, D, fast)
-    if "gradient_rows" in tiles:
+    resident = "resident_rows" in tiles
+    if "gradient_keys" in tiles:
         assert problem.P is not None, "the forward pass has saved no probabilities"
-        P, tile = problem.P, (tiles["gradient_rows"], tiles["gradient_keys"])
-        _score_gradients(problem, (D, P, dS), tile, fast)
+        P, tile = problem.P, (tiles["resident_rows" if resident else "gradient_rows"], tiles["gradient_keys"])
+        _score_gradients(problem, (D, P, dS), tile, resident, fast)
     elif "query_tile" in tiles:
         P = problem.spilled("P", rows, keys)
         _with_whole_rows(problem, (D, P, dS), (tiles["query_tile"], tiles["key_tile"]), fast)
     else:
-        P, tile = problem.spilled("P", rows, keys), (tiles["score_rows"], tiles["score_keys"])
-        _probabilities(problem, P, tile, fast)
-        _score_gradients(problem, (D, P, dS), tile, fast)
+        P = problem.spilled("P", rows, keys)
+        tile = tiles["resident_rows" if resident else "score_rows"], tiles["score_keys"]
+        _probabilities(problem, P, tile, resident, fast)
+        _score_gradients(problem, (D, P, dS), tile, resident, fast)
     of_values = (tiles["value_keys"], tiles["value_columns"])
     _sums_over_rows(problem, (P, problem.dO, problem.dV), add_value_gradient, of_values, fast)
     key_gradients(problem, dS, (tiles["key_keys"], tiles["key_columns"]), fast)
@@ -87,38 +92,52 @@ def deltas(problem: BackwardProblem, D: SlowArray, fast: FastMemory) -> None:
         fast.store(D_tile, D)
 
 
-def _probabilities(problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
+def _probabilities(
+    problem: BackwardProblem, P: SlowArray, tile: tuple[int, int], resident: bool, fast: FastMemory
+) -> None:
     a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
-    with fast.scratch("S", a, b) as S_buffer:
+    with fast.scratch("L", a if resident else 0, 1) as all_L, fast.scratch("S", a, b) as S_buffer:
         for rows, positions in _live_tiles(problem, a):
-            for keys, hidden in key_runs(problem.pattern, positions, b):
-                S = S_buffer.zeros(rows, keys)
-                with fast.buffer("Q", a, 1) as Q_column, fast.buffer("K", 1, _beside(fast)) as K_element:
-                    add_scores_by_depth(fast, problem, S, Q_column, K_element)
-                with fast.scratch("L", 1, 1) as one, one.streaming(problem.L, rows, along="rows") as L_i:
-                    exponentiate_with(fast, problem.arithmetic, S, L_i, hidden)
-                fast.store(S, P, cells=visible(hidden))
+            with all_L.holding(problem.L, rows) if resident else nullcontext() as kept:
+                for keys, hidden in key_runs(problem.pattern, positions, b):
+                    S = S_buffer.zeros(rows, keys)
+                    with fast.buffer("Q", a, 1) as Q_column, fast.buffer("K", 1, _beside(fast)) as K_element:
+                        add_scores_by_depth(fast, problem, S, Q_column, K_element)
+                    with _statistics(fast, problem.L, rows, kept) as L_i:
+                        exponentiate_with(fast, problem.arithmetic, S, L_i, hidden)
+                    fast.store(S, P, cells=visible(hidden))
 
 
 def _score_gradients(
-    problem: BackwardProblem, spilled: tuple[SlowArray, SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory
+    problem: BackwardProblem,
+    spilled: tuple[SlowArray, SlowArray, SlowArray],
+    tile: tuple[int, int],
+    resident: bool,
+    fast: FastMemory,
 ) -> None:
     D, P, dS = spilled
     a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
-    with fast.scratch("dP", a, b) as dP_buffer:
+    with fast.scratch("D", a if resident else 0, 1) as all_D, fast.scratch("dP", a, b) as dP_buffer:
         for rows, positions in _live_tiles(problem, a):
-            for keys, hidden in key_runs(problem.pattern, positions, b):
-                dP = dP_buffer.zeros(rows, keys)
-                with fast.buffer("dO", a, 1) as dO_column, fast.buffer("V", 1, _beside(fast)) as V_element:
-                    _add_value_scores_by_column(fast, problem, dP, dO_column, V_element)
-                with (
-                    fast.scratch("P", 1, 1),
-                    fast.scratch("D", 1, 1) as one,
-                    one.streaming(D, rows, along="rows") as D_i,
-                ):
-                    passing = _loaded(fast, P, rows, keys, visible(hidden))
-                    gradient = score_gradient(fast, problem.arithmetic, passing, dP, (D_i, None))
-                    fast.store(gradient, dS, cells=visible(hidden))
+            with all_D.holding(D, rows) if resident else nullcontext() as kept:
+                for keys, hidden in key_runs(problem.pattern, positions, b):
+                    dP = dP_buffer.zeros(rows, keys)
+                    with fast.buffer("dO", a, 1) as column, fast.buffer("V", 1, _beside(fast)) as V_element:
+                        _add_value_scores_by_column(fast, problem, dP, column, V_element)
+                    with fast.scratch("P", 1, 1), _statistics(fast, D, rows, kept) as D_i:
+                        passing = _loaded(fast, P, rows, keys, visible(hidden))
+                        gradient = score_gradient(fast, problem.arithmetic, passing, dP, (D_i, None))
+                        fast.store(gradient, dS, cells=visible(hidden))
+
+
+@contextmanager
+def _statistics(fast: FastMemory, source: SlowArray, rows: Indices, kept: Tile | None) -> Iterator[Tile]:
+    """L or D of rows: those that were kept, or as they pass one by one."""
+    if kept is not None:
+        yield kept
+        return
+    with fast.scratch(source.name, 1, 1) as one, one.streaming(source, rows, along="rows") as passing:
+        yield passing
 
 
 def _beside(fast: FastMemory) -> int:

@@ -95,7 +95,7 @@ class PatternCounts:
         """The band, if that is what the problem is."""
         return self._only if isinstance(self._only, Band) else None
 
-    def roll(self, *, keys: bool) -> bool:
+    def roll(self, keys: bool) -> bool:
         """Whether rows may come and go one by one, or ``keys``."""
         band = self.only_band
         return band is not None and bool(band.is_window if keys else band.end_key(0) < band.keys)

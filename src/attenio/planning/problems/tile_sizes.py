@@ -3,7 +3,9 @@
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
-_OF_ROWS = frozenset(("query_tile", "score_rows", "output_rows", "passing_queries", "query_rows", "gradient_rows"))
+_OF_ROWS = frozenset(
+    ("query_tile", "score_rows", "output_rows", "passing_queries", "query_rows", "gradient_rows", "resident_rows")
+)
 _OF_KEYS = frozenset(
     ("key_tile", "score_keys", "keys_per_split", "stationary_keys", "value_keys", "key_keys", "gradient_keys")
 )

@@ -1,6 +1,7 @@
 """The contest of all dataflows: the one with the least floor is searched first, and rules out most of the others."""
 
 from math import inf
+from operator import itemgetter
 from typing import NamedTuple
 
 from attenio.masks import SharedPrefix
@@ -48,17 +49,21 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
     close = workload.direction is Direction.FORWARD
     # Causal rows that roll are counted first, with no floor of their own, which ends a search as soon.
     causal = close and separate.roll(keys=False) and not separate.roll(keys=True)
-    for entrant in sorted(entrants, key=lambda each: each.rank == reached.rank):
-        limit = reached.limit(entrant.rank)
+    known = next((place for place, each in enumerate(entrants) if each.rank == reached.rank), None)
+    if known is not None:  # whoever is known to reach so few words needs no floor if nobody else can
+        entrants.append(entrants.pop(known))
+    for entrant in entrants:
+        rank = entrant.rank
+        limit = reached.limit(rank)
         if compulsory <= limit:
-            # Whoever is known to reach so few words needs no floor if nobody else can.
-            alone = entrant.rank == reached.rank and not waiting
+            alone = rank == reached.rank and not waiting
             closely = close and not (causal and waiting)
             floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, room, limit, closely=closely)
             if floor < inf and not exceeds(floor, limit):
-                waiting.append((floor, entrant.rank, entrant))
+                waiting.append((floor, rank, entrant))
     best: tuple[MovingTiles, _Entrant] | None = None
-    for floor, rank, entrant in sorted(waiting, key=lambda each: each[:2]):
+    waiting.sort(key=itemgetter(0, 1))
+    for floor, rank, entrant in waiting:
         limit = reached.limit(rank)
         if compulsory <= limit and not exceeds(floor, limit):
             within = None if limit == inf else int(limit)
@@ -87,9 +92,10 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
     """
     entrants: list[_Entrant] = []
     rank, held, known = 0, 0, forms_of_all(workload.direction, separate.sizes)
+    plain = not (workload.has_scales or workload.sinks or workload.softcap is not None)  # what all dataflows compute
     for dataflow in known:
         problems = separate
-        if not computes(workload, dataflow):
+        if not (plain or computes(workload, dataflow)):
             continue
         if dataflow is Dataflow.STACKED_GROUPS:
             if not applies(workload, dataflow):

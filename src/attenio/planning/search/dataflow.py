@@ -63,19 +63,31 @@ def allowed_forms(
 ) -> tuple[Form, ...]:
     """The forms, of those known, whose tiles of one size keep to the granularity."""
     forms = known_forms(dataflow, problems.sizes) if known is None else known[dataflow]
+    if dataflow not in _FOR_SOME and problems.granularity.is_free:
+        return forms
     if dataflow in _FOR_SOME:
-        rolls = dataflow in ROLLING and problems.roll(keys=dataflow is Dataflow.KEPT_ROW_GRADIENTS)
-        dense, band = problems.is_one_dense, problems.only_band is not None
-        unfit = () if rolls else (RollingTile,), () if dense else (WaitingRows, StackedRows), () if band else (KeyRing,)
-        forms = tuple(form for form in forms if not isinstance(form.phases[0], unfit))
-        if problems.group > 1 and not problems.roll(keys=True):  # elsewhere heads together save next to nothing
-            forms = tuple(form for form in forms if "group_positions" not in form.names)
+        band = problems.only_band
+        shape = (False,) * 4 if band is None else (True, bool(band.is_dense), *map(problems.roll, (False, True)))
+        forms = _forms_for(dataflow, problems.sizes, *shape)
     if problems.granularity.is_free:
         # a slot takes no more room than a tile of keys beside scores of all rows, and reads no more
         return (forms[0], *forms[2:]) if dataflow is Dataflow.QUERY_STATIONARY else forms
     # slots keep what rows meet one score at a time
     forms = tuple(f for f in forms if not any(isinstance(phase, _WITH_SLOTS) for phase in f.phases))
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))
+
+
+@lru_cache(maxsize=4096)
+def _forms_for(
+    dataflow: Dataflow, sizes: Sizes, band: bool, dense: bool, rows_roll: bool, keys_roll: bool
+) -> tuple[Form, ...]:
+    """The forms that are for a band, for one that is dense, or in which rows or keys come and go one by one."""
+    rolls = dataflow in ROLLING and (keys_roll if dataflow is Dataflow.KEPT_ROW_GRADIENTS else rows_roll)
+    unfit = () if rolls else (RollingTile,), () if dense else (WaitingRows, StackedRows), () if band else (KeyRing,)
+    forms = tuple(form for form in known_forms(dataflow, sizes) if not isinstance(form.phases[0], unfit))
+    if sizes.group > 1 and not keys_roll:  # elsewhere heads together save next to nothing
+        forms = tuple(form for form in forms if "group_positions" not in form.names)
+    return forms
 
 
 def exceeds(floor: float, limit: float) -> bool:
@@ -90,7 +102,11 @@ def best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int) -> Movin
 
 
 def _best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int) -> MovingTiles | None:
-    forms = allowed_forms(problems, dataflow)
+    return best_of_forms(problems, allowed_forms(problems, dataflow), fast_words)
+
+
+def best_of_forms(problems: Problems, forms: tuple[Form, ...], fast_words: int) -> MovingTiles | None:
+    """Tiles of any of these forms that move the fewest words; None if none fits."""
     if not forms:
         return None
     if len(forms) == 1:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.problems import Problems
 from attenio.planning.search.room import Room, key_room
 
@@ -32,13 +33,15 @@ _ROUNDS = 2
 class RectangleWords(NamedTuple):
     """Words as a function of the tile: ``visits`` for each key tile that a row visits, ``loads`` for each key read.
 
-    ``saved`` once for each row of a live tile, never more than ``visits``; below zero, it costs that much.
+    ``saved`` once for each row of a live tile, never more than ``visits``; below zero, it costs that much. Where that
+    ``may_pass`` instead, the floor is that of tiles which move less than those of the form that pays it at every visit.
     """
 
     problems: Problems
     visits: int
     loads: int
     saved: int = 0
+    may_pass: bool = False
 
     def words(self, rows: int, keys: int) -> int:
         """The words of one tile."""
@@ -72,12 +75,31 @@ class RectangleWords(NamedTuple):
             # loads/a + visits/b, with 1/b = a*per_score/(words - a*per_row) or more: least where both terms balance
             balanced = self.loads * per_row / words + 2 * sqrt(self.loads * self.visits * per_score / words)
             floor = max(floor, float(problems.scores) * balanced - saved)
+        if self.may_pass and problems.granularity.keys == 1 and problems.scores:
+            ((words, per_score, per_row, _),) = rooms
+            keys = least_resident_keys((self.visits, -self.saved), problems.scores, problems.rows)
+            keys = max(keys, sqrt(self.visits * words / (self.loads * per_score)))
+            apart = self.visits / keys + self.loads * (keys * per_score + per_row) / words
+            floor = max(floor, float(problems.scores) * apart * (1 - _SLACK) - saved)
         return floor
 
     def balanced_rows(self, room: Room) -> float:
         """The real number of rows at which that floor is attained."""
         ratio = sqrt(self.loads / (room.words * self.visits * room.per_score))
         return room.words * ratio / (1 + room.per_row * ratio)
+
+
+def least_resident_keys(words: tuple[Counts, Counts], scores: Counts, rows: Counts) -> Counts:
+    """Keys of a tile below which statistics of a row had better pass at every visit than stay in the room of a key.
+
+    With v words a visit and s of statistics, tiles of b keys cost v T(b) + s L with L live rows, and where statistics
+    pass (v + s) T(b + 1). As T(b) - T(b + 1) >= C/b(b + 1) - L and T(b + 1) - L <= C/(b + 1) for the scores C that
+    tiles cover, the first is less only if C (v/b - s) < v (b + 1) L. C/L is no less than the scores of a row.
+    """
+    visits, statistics = words
+    mean = scores / (rows * 1.0)
+    linear = visits + statistics * mean
+    return 2 * visits * mean / (linear + np.sqrt(linear * linear + 4.0 * visits * visits * mean))
 
 
 def range_worth_trying(

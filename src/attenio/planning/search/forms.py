@@ -158,7 +158,7 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group
-            words = RectangleWords(seen_by(problems, phase), phase.visits, phase.loads, phase.saved)
+            words = RectangleWords(seen_by(problems, phase), phase.visits, phase.loads, phase.saved, phase.may_pass)
             tile = best_rectangle(words, rooms, limit)
             if tile is None:
                 return None
@@ -303,7 +303,8 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
             for room in rooms:
                 if row_room(problems, room) < 1:
                     return inf
-            return problems.group * RectangleWords(problems, phase.visits, phase.loads, phase.saved).floor(rooms)
+            words = RectangleWords(problems, phase.visits, phase.loads, phase.saved, phase.may_pass)
+            return problems.group * words.floor(rooms)
         case Product():
             return product_floor(problems, phase, fast_words)
         case Resident():

@@ -114,7 +114,15 @@ def _floor(problems: Problems, room: OutputRoom, reads: float) -> float:
 
 
 def product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
-    """As ``output_floor``, without transposing problems only to ask."""
+    """As ``output_floor``, without transposing problems only to ask; kept, as several dataflows make the same."""
+    question = "product floor", phase.across, phase.width, phase.extra, fast_words
+    known: float | None = problems.answers.get(question)
+    if known is None:
+        known = problems.answers[question] = _product_floor(problems, phase, fast_words)
+    return known
+
+
+def _product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
     granularity, touched, extra = problems.granularity, problems.touched_keys, phase.extra
     least = min(granularity.rows, problems.most_rows)
     if phase.across:

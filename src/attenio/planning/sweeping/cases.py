@@ -4,7 +4,7 @@ A case is one KV head of one sequence with a dense, causal or window mask. Every
 words might not fit are told apart beforehand.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar, cast
@@ -16,7 +16,7 @@ from attenio.granularity import Granularity
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.planning.problems import Problems
-from attenio.planning.words.form import Sizes
+from attenio.planning.words.form import Form, Sizes
 
 Ints = NDArray[np.int64]
 
@@ -58,9 +58,22 @@ class Cases:
         return Band(rows=self.rows, keys=self.keys, left=self.left, right=self.right, shift=shift)
 
     @cached_property
-    def sizes(self) -> Sizes:
-        """The widths that words depend on; values are apart from keys."""
-        return Sizes(self.d, self.value_dim, self.d + self.value_dim, self.intermediate_words, self.group)
+    def widths(self) -> tuple[Sizes, Ints]:
+        """The different widths that words depend on, of which there are few, and those of every case by their place."""
+        columns = np.stack((self.d, self.value_dim, self.intermediate_words, self.group))
+        (d, dv, intermediate_words, group), place = different(columns)
+        return Sizes(d, dv, d + dv, intermediate_words, group), place  # values are apart from keys
+
+    def forms(self, of: Callable[[Sizes], tuple[Form, ...]]) -> tuple[Form, ...]:
+        """The forms of a dataflow for the different widths; ``of_every_case`` has any part of them case by case."""
+        known: tuple[Form, ...] | None = self.answers.get(of)
+        if known is None:
+            known = self.answers[of] = of(self.widths[0])
+        return known
+
+    def of_every_case(self, part: "Value") -> "Value":
+        """What is known of the different widths, for every case."""
+        return take(part, self.widths[1])
 
     @property
     def area(self) -> Ints:
@@ -143,6 +156,9 @@ def _some_of(value: Band | Cases, index: Ints | int) -> Band | Cases:
         cast(Cases, some).__post_init__()
     if "band" in known:
         _take_counts(value.band, cast(Cases, some).band, index)
+    if "widths" in known:
+        sizes, place = known["widths"]
+        vars(some)["widths"] = sizes, place[index]
     return some
 
 

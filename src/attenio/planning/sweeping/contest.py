@@ -4,6 +4,8 @@ The same floors rule out the same dataflows as in ``search.contest``. FLAT wins 
 keys, a memory of a few words); where it may, a case is handed back to be planned alone.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,68 +17,97 @@ from attenio.planning.sweeping.forms import may_win, most_rows, plans, promising
 from attenio.planning.sweeping.room import largest_sizes
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.words.dataflows import forms_of
-from attenio.planning.words.form import KeptTile, Resident, RowTile
+from attenio.planning.words.form import Form, KeptTile, Resident, RowTile
 from attenio.workload import Direction
 
 # They make the same products, which are made together for the cases that any of these may win.
 _OF_PRODUCTS = (Dataflow.SPILLED_GRADIENTS, Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)
 
 
+class _Entrant(NamedTuple):
+    """A form of a dataflow, that of the different widths, and its place in the order in which equals are preferred."""
+
+    rank: int
+    dataflow: Dataflow
+    form: Form
+
+
 def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np.bool_]:
     """Offer the plans of every dataflow of one pass; returns which cases have to be planned alone."""
-    left = np.zeros(len(cases), dtype=np.bool_)
-    for dataflow in contenders(direction):
-        if dataflow is Dataflow.FLAT:
-            left = _flat_may_win(cases)
-        elif dataflow not in _OF_PRODUCTS:
-            _offer(cases, dataflow, best)
+    every = _entrants(cases, direction)
+    out = _left_out(cases) if direction is Direction.FORWARD else {}
+    for entrant in sorted(every, key=lambda each: (_turn(each), each.rank)):
+        if entrant.dataflow not in _OF_PRODUCTS:
+            _offer(cases, entrant, best, out=out.get(entrant.dataflow))
     if direction is Direction.BACKWARD:
-        _offer_products(cases, best)
-    return left
+        _offer_products(cases, [each for each in every if each.dataflow in _OF_PRODUCTS], best)
+    return _flat_may_win(cases) if direction is Direction.FORWARD else np.zeros(len(cases), dtype=np.bool_)
 
 
-def _offer(cases: Cases, dataflow: Dataflow, best: Solution, *, together: bool = False) -> None:
-    """Offer the plans of a dataflow where its floor is below the best so far."""
-    words = best.words
-    if dataflow is Dataflow.STACKED_GROUPS:
-        words = np.where(cases.group > 1, words, 0)
-    if dataflow is Dataflow.FLASH_ATTENTION_1:
-        words = np.where((cases.group == 1) & (cases.row_unit == 1) & (cases.key_unit == 1), 0, words)
-    if dataflow is Dataflow.ATTENIO:
-        words = np.where(_keeps_more(cases), 0, words)
-    for form in forms_of(dataflow)(cases.sizes):
-        index, few, some = promising(cases, form, words)
-        if index.size:
-            within = (cases, form, index) if together else None
-            best.offer(index, dataflow, plans(few, some, best.words[index] - 1, within))
+def _entrants(cases: Cases, direction: Direction) -> list[_Entrant]:
+    every = [(each, form) for each in contenders(direction) for form in cases.forms(forms_of(each))]
+    numbered = (_Entrant(rank, *each) for rank, each in enumerate(every))
+    return [each for each in numbered if each.dataflow is not Dataflow.FLAT]
+
+
+def _turn(entrant: _Entrant) -> int:
+    """Few tiles that heads share are searched before many, of which they rule out most; two passes with slots last."""
+    if entrant.dataflow is Dataflow.ATTENIO:
+        return 0
+    if entrant.dataflow is Dataflow.TWO_PASS and "kept_keys" in entrant.form.names:
+        return 3
+    return 1 if entrant.form.names[0] in ("stacked_rows", "group_positions") else 2
+
+
+def _left_out(cases: Cases) -> dict[Dataflow, NDArray[np.bool_]]:
+    """The cases in which a dataflow is not searched."""
+    alone = cases.group == 1
+    return {
+        Dataflow.ATTENIO: _keeps_more(cases),
+        Dataflow.STACKED_GROUPS: np.asarray(alone),
+        Dataflow.FLASH_ATTENTION_1: np.asarray(alone & (cases.row_unit == 1) & (cases.key_unit == 1)),
+    }
+
+
+def _offer(
+    cases: Cases, entrant: _Entrant, best: Solution, *, out: NDArray[np.bool_] | None = None, together: bool = False
+) -> None:
+    """Offer the plans of a form where its floor is below the best so far; not where it is left out."""
+    if out is not None and out.all():
+        return
+    limit = best.limit(entrant.rank)
+    index, few, some = promising(cases, entrant.form, limit if out is None else np.where(out, -1, limit))
+    if index.size:
+        within = (cases, entrant.form, index) if together else None
+        best.offer(index, (entrant.rank, entrant.dataflow), plans(few, some, limit[index], within))
 
 
 def _keeps_more(cases: Cases) -> NDArray[np.bool_]:
     """As in ``search.contest``: where kept keys move less than attenio with every tile."""
-    single, kept = (forms_of(each)(cases.sizes)[0].phases[0] for each in (Dataflow.ATTENIO, Dataflow.KEPT_KEYS))
+    both = Dataflow.ATTENIO, Dataflow.KEPT_KEYS
+    single, kept = (cases.of_every_case(cases.forms(forms_of(each))[0].phases[0]) for each in both)
     assert isinstance(single, RowTile) and isinstance(kept, KeptTile)
     free = (cases.row_unit == 1) & (cases.key_unit == 1)
     return np.asarray(free & keeps_more(cases.band, kept, most_rows(cases, single), cases.fast_words))
 
 
-def _offer_products(cases: Cases, best: Solution) -> None:
+def _offer_products(cases: Cases, entrants: list[_Entrant], best: Solution) -> None:
     """Offer the dataflows that end with products of stored scores."""
     any_may_win = np.zeros(len(cases), dtype=np.bool_)
-    for dataflow in _OF_PRODUCTS:
-        for form in forms_of(dataflow)(cases.sizes):
-            any_may_win[may_win(cases, form, best.words)] = True
+    for entrant in entrants:
+        any_may_win[may_win(cases, entrant.form, best.limit(entrant.rank))] = True
     index = np.flatnonzero(any_may_win)
     if index.size:
         few, part = take(cases, index), take(best, index)
-        for dataflow in _OF_PRODUCTS:
-            _offer(few, dataflow, part, together=True)
+        for entrant in entrants:
+            _offer(few, entrant, part, together=True)
         best.put(index, part)
 
 
 def _flat_may_win(cases: Cases) -> NDArray[np.bool_]:
     """Where FLAT holds rows that attenio has no room for, which would read the same keys with less."""
-    complete, spilling = (form.phases[0] for form in forms_of(Dataflow.FLAT)(cases.sizes))
-    single = forms_of(Dataflow.ATTENIO)(cases.sizes)[0].phases[0]
+    of_both = *cases.forms(forms_of(Dataflow.FLAT)), cases.forms(forms_of(Dataflow.ATTENIO))[0]
+    complete, spilling, single = (cases.of_every_case(form.phases[0]) for form in of_both)
     assert isinstance(complete, RowTile) and isinstance(spilling, Resident) and isinstance(single, RowTile)
     held = complete.held
     fits = (cases.fast_words - held.beside) // (held.per_row + cases.keys * held.per_score)

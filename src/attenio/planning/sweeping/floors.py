@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
+from attenio.planning.search.floors import least_resident_keys
 from attenio.planning.sweeping.cases import Ints, is_zero, spread, take
 from attenio.planning.sweeping.room import largest_sizes
 
@@ -39,6 +40,7 @@ class RectangleForms:
     row_unit: Counts
     key_unit: Counts
     limit: Ints
+    may_pass: bool = False
 
     def keys_beside(self, rows: Ints) -> Ints:
         """The largest key tile that fits beside these rows."""
@@ -68,8 +70,19 @@ def form_floors(forms: RectangleForms) -> Floats:
     balanced = np.sqrt(forms.loads * 1.0 * forms.visits * forms.per_score / room)
     most_saved = 0 if is_zero(forms.saved) else forms.saved * np.where(forms.saved > 0, band.rows, band.touched_rows)
     spread = band.scores * (forms.loads * forms.per_row / room + 2 * balanced) - most_saved
+    if forms.may_pass:
+        spread = np.maximum(spread, _resident_floors(forms, room) - most_saved)
     once = (forms.visits - forms.saved) * band.touched_rows + forms.loads * band.touched_keys
     return np.where(forms.most_rows() >= 1, np.maximum(once, spread), np.inf)
+
+
+def _resident_floors(forms: RectangleForms, room: Floats) -> Floats:
+    """Words of a tile with as many keys as statistics have to stay beside to pay (``least_resident_keys``)."""
+    band = forms.band
+    keys = least_resident_keys((forms.visits, -forms.saved), band.scores, band.rows)
+    keys = np.maximum(keys, np.sqrt(forms.visits * room / (forms.loads * forms.per_score)))
+    apart = forms.visits / keys + forms.loads * (keys * forms.per_score + forms.per_row) / room
+    return np.where(forms.key_unit == 1, band.scores * apart * (1 - _SLACK), 0.0)
 
 
 def balanced_rows(forms: RectangleForms) -> Floats:

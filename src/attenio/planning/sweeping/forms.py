@@ -64,28 +64,33 @@ def floors(cases: Cases, form: Form) -> Floats:
     return words
 
 
-def promising(cases: Cases, form: Form, words: Ints) -> tuple[Ints, Cases, Form]:
-    """Which cases a form may win against these words, these cases, and the form for them."""
-    index = may_win(cases, form, words)
-    return (index, cases, form) if len(index) == len(cases) else (index, take(cases, index), take(form, index))
+def promising(cases: Cases, form: Form, limit: Ints) -> tuple[Ints, Cases, Form]:
+    """In which cases a form may move no more words than the limit, these cases, and the form for them.
+
+    The form is that of the different widths.
+    """
+    index = may_win(cases, form, limit)
+    few = cases if len(index) == len(cases) else take(cases, index)
+    return index, few, few.of_every_case(form)
 
 
-def may_win(cases: Cases, form: Form, words: Ints) -> Ints:
-    """The cases in which no floor keeps a form from moving fewer than these words.
+def may_win(cases: Cases, form: Form, limit: Ints) -> Ints:
+    """The cases in which no floor keeps a form, that of the different widths, from moving no more than the limit.
 
     Floors of phase after phase rule cases out, so that the later ones are of few cases.
     """
-    limit, index = (words - 1) / ROUNDING, np.arange(len(cases), dtype=np.int64)
-    floor = np.where(form.least_held <= cases.fast_words, form.fixed.of(cases), np.inf)
-    for place in range(len(form.phases)):
-        left = np.flatnonzero(floor <= limit)
+    most, index = limit / ROUNDING, np.arange(len(cases), dtype=np.int64)
+    floor = np.asarray(cases.of_every_case(form.fixed).of(cases), dtype=np.float64)
+    if not is_zero(form.least_held):
+        floor[cases.of_every_case(form.least_held) > cases.fast_words] = np.inf
+    for phase in form.phases:
+        left = np.flatnonzero(floor <= most)
         if 4 * len(left) < 3 * len(index):  # leaving out a few costs more than their floors
-            index, floor, limit = index[left], floor[left], limit[left]
-            cases, form = take(cases, left), take(form, left)
+            index, floor, most, cases = index[left], floor[left], most[left], take(cases, left)
         if not left.size:
             return left
-        floor = floor + _floor(cases, form.phases[place], limit - floor)
-    return index[floor <= limit]
+        floor = floor + _floor(cases, cases.of_every_case(phase), most - floor)
+    return np.asarray(index[floor <= most])
 
 
 def most_rows(cases: Cases, phase: RowTile) -> Ints:
@@ -96,7 +101,8 @@ def most_rows(cases: Cases, phase: RowTile) -> Ints:
 def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints] | None = None) -> Plans:
     """The best tiles, in cases in which some fit.
 
-    ``within`` are more cases, the form for them, and which of them these are: products are made for all of them, once.
+    ``within`` are more cases, the form of their widths, and which of them these are: products are made for all of them,
+    once.
     """
     words = form.fixed.of(cases)
     sizes = {name: size + 0 * cases.rows for name, size in form.constant}
@@ -105,7 +111,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
         spare = limit - words
         match phase:
             case RowTile():
-                more, held, tiles = _rows(cases, phase)
+                more, held, tiles = _rows(cases, phase, spare)
             case KeptTile():
                 more, held, tiles = _kept(cases, phase, spare // times_of(cases, phase))
             case RollingTile():
@@ -137,7 +143,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
 
 
 def _output_tiles_within(cases: Cases, form: Form, index: Ints, place: int) -> _OutputTiles:
-    phase = form.phases[place]
+    phase = cases.of_every_case(form.phases[place])
     assert isinstance(phase, Product)
     return take(_output_tiles(cases, phase), index)
 
@@ -146,12 +152,12 @@ def _room(cases: Cases, held: Held) -> Room:
     return Room(cases.fast_words - held.beside, held.per_score, held.per_row, held.per_key)
 
 
-def _rows(cases: Cases, phase: RowTile) -> tuple[Ints, Ints, dict[str, Ints]]:
+def _rows(cases: Cases, phase: RowTile, spare: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
     seen, room = seen_by(cases, phase), _room(cases, phase.held)
     assert phase.passing is not None and not phase.split
     if phase.heads and (cases.group > 1).any():
         live = phase.live if is_zero(phase.live) else cases.group * phase.live
-        words, heads, tile = best_head_tiles(HeadForms(cases=seen, live=live, loads=phase.loads, room=room))
+        words, heads, tile = best_head_tiles(HeadForms(seen, live, phase.loads, room, spare))
         together = heads * tile
     else:
         alone = RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=seen.row_unit)
@@ -195,11 +201,17 @@ def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleFo
     return RectangleForms(
         band=seen.band, visits=phase.visits, loads=phase.loads, saved=phase.saved, words=cases.fast_words - held.beside,
         per_score=held.per_score, per_row=held.per_row, row_unit=seen.row_unit, key_unit=seen.key_unit, limit=limit,
+        may_pass=phase.may_pass,
     )  # fmt: skip
 
 
 def _rectangle(cases: Cases, phase: Rectangle, spare: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
-    words, rows, keys = best_score_tiles(_rectangle_forms(cases, phase, spare // cases.group))
+    forms = _rectangle_forms(cases, phase, spare // cases.group)
+    words, rows, keys = np.full(len(cases), NOTHING, dtype=np.int64), 0 * cases.rows, 0 * cases.rows
+    within = np.flatnonzero(form_floors(forms) * ROUNDING <= forms.limit)
+    if within.size:
+        some = forms if len(within) == len(cases) else take(forms, within)
+        words[within], rows[within], keys[within] = best_score_tiles(some)
     (held,), fits = phase.held, words < NOTHING
     room = rows * (keys * held.per_score + held.per_row) + held.beside
     return np.where(fits, cases.group * np.where(fits, words, 0), NOTHING), room, {phase.rows: rows, phase.keys: keys}
@@ -264,11 +276,21 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():
-            return cases.group * output_floor(seen, phase.width, phase.extra)
+            return _product_floor(cases, phase)
         case Resident():
             return np.where(cases.fast_words >= phase.beside, 0.0, np.inf)
         case _:
             assert_never(phase)
+
+
+def _product_floor(cases: Cases, phase: Product) -> Floats:
+    """Several dataflows make the same products: a floor is kept with the cases."""
+    question = "floor", phase.across, phase.every, phase.extra, np.asarray(phase.width).tobytes()
+    known: Floats | None = cases.answers.get(question)
+    if known is None:
+        seen = seen_by(cases, phase)
+        known = cases.answers[question] = cases.group * output_floor(seen, phase.width, phase.extra)
+    return known
 
 
 def _kept_floor_of_some(cases: Cases, phase: KeptTile, spare: Counts) -> Floats:

@@ -20,13 +20,16 @@ from attenio.planning.words.cuts import head_tiles
 Evaluate = Callable[[int, Ints], tuple[Ints, ...]]
 
 
-def best_of_options(floors: Ints, evaluate: Evaluate, width: int) -> list[Ints]:
-    """The least of ``width`` numbers, in lexicographic order, over options with these floors (options x cases)."""
+def best_of_options(floors: Ints, evaluate: Evaluate, width: int, limit: Ints | None = None) -> list[Ints]:
+    """The least of ``width`` numbers, in lexicographic order, over options with these floors (options x cases).
+
+    Beyond the limit any, or NOTHING.
+    """
     best = [np.full(floors.shape[1], NOTHING, dtype=np.int64) for _ in range(width)]
-    first = floors.argmin(axis=0)
+    first, most = floors.argmin(axis=0), NOTHING - 1 if limit is None else np.minimum(limit, NOTHING - 1)
     for promising in (True, False):
         for option in range(floors.shape[0]):
-            within = (floors[option] <= best[0]) & (floors[option] < NOTHING)
+            within = (floors[option] <= best[0]) & (floors[option] <= most)
             cases = np.flatnonzero(within & ((first == option) == promising))
             if cases.size:
                 _take_least(best, cases, evaluate(option, cases))
@@ -47,17 +50,19 @@ def row_floors(forms: RowForms, most: Ints) -> Ints:
     return np.where(most >= 1, forms.floor(np.maximum(most, 1)), NOTHING)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class HeadForms:
     """Words and room of tiles that some heads of a group share, with the room as it is for one head.
 
     ``live`` for each row of a live tile, all heads of the group together; ``loads`` for each key that a tile reads.
+    Tiles of more words than ``limit`` do not count.
     """
 
     cases: Cases
     live: Counts
     loads: Counts
     room: Room
+    limit: Ints
 
     def rows_only(self, count: int, heads: int) -> RowForms:
         """Words that the query tile decides, with so many tiles of so many heads."""
@@ -70,7 +75,7 @@ class HeadForms:
 
 
 def best_head_tiles(forms: HeadForms) -> tuple[Ints, Ints, Ints]:
-    """Words that tiles decide, head tile and query tile; no words where nothing fits."""
+    """Words that tiles decide, head tile and query tile; NOTHING and ones where nothing fits within the limit."""
     group, unit = forms.cases.group, forms.cases.row_unit
     words, heads, tiles = (np.full(len(group), NOTHING, dtype=np.int64) for _ in range(3))
     for size, step in product(np.unique(group).tolist(), np.unique(unit).tolist()):
@@ -78,7 +83,8 @@ def best_head_tiles(forms: HeadForms) -> tuple[Ints, Ints, Ints]:
         if chosen.size:
             best = _best_of_group(take(forms, chosen), head_tiles(size, step))
             words[chosen], heads[chosen], tiles[chosen] = best[0], best[2], best[3]
-    return words, heads, tiles
+    found = words < NOTHING
+    return words, np.where(found, heads, 1), np.where(found, tiles, 1)
 
 
 def _best_of_group(forms: HeadForms, options: tuple[tuple[int, int], ...]) -> list[Ints]:
@@ -91,4 +97,4 @@ def _best_of_group(forms: HeadForms, options: tuple[tuple[int, int], ...]) -> li
         return words, heads * tiles, np.full(len(index), heads, dtype=np.int64), tiles
 
     floors = [row_floors(each, positions) for each, positions in zip(rows, most, strict=True)]
-    return best_of_options(np.stack(floors), evaluate, 4)
+    return best_of_options(np.stack(floors), evaluate, 4, forms.limit)

@@ -6,11 +6,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attenio.bounds import bounds_for, largest_ordinary, ordinary_words
-from attenio.bounds.backward import gradient_words, words_in_order
-from attenio.bounds.row_sums import row_sum_words
+from attenio.bounds import bounds_for, largest_ordinary
 from attenio.errors import AttenioError
 from attenio.files import checked_path
 from attenio.granularity import Granularity
@@ -18,7 +15,8 @@ from attenio.masks import SharedPrefix
 from attenio.names import checked_kind
 from attenio.planning.best import best_plan_for
 from attenio.planning.plan import Plan
-from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
+from attenio.planning.sweeping.bounds import MOST_WORDS, largest_bounds
+from attenio.planning.sweeping.cases import NOTHING, Ints
 from attenio.planning.sweeping.cluster import checked_cluster, results_on
 from attenio.planning.sweeping.columns import ABSENT, numbers_of
 from attenio.planning.sweeping.files import FinishedChunks, export, format_of
@@ -30,7 +28,6 @@ from attenio.planning.training import TrainingPlan, training_plan_for
 from attenio.workload import Direction, Workload
 
 _CHUNK, _ALONE_CHUNK = 2**16, 2**10
-_MOST_WORDS = 2**63 - 1
 _WHAT_MAKES_A_WORKLOAD_SOUND = (
     "lengths",
     "d",
@@ -156,9 +153,10 @@ class _PointPlans:
             reason = self._solve_alone(int(some_point[case]), case, numbers)
             if reason is not None:
                 self._refuse(index[place == case], reason)
-        self._bounds(index, cases, place)
+        bounds, bounded = largest_bounds(self.points, index, cases, place)
+        self.numbers["lower_bound_words"][index] = np.where(bounded, bounds, ABSENT)
         words, runs = numbers["moved_words"][place], self.points.runs[index]
-        countable = words * 1.0 * runs < _MOST_WORDS * (1 - 1e-12)
+        countable = words * 1.0 * runs < MOST_WORDS * (1 - 1e-12)
         self._refuse(index[(words < NOTHING) & ~countable], _TOO_MANY_WORDS)
         planned = (words < NOTHING) & countable
         chosen, place = index[planned], place[planned]
@@ -181,14 +179,14 @@ class _PointPlans:
         if inside := int(points.inside_words[index]):
             bounds = bounds_for(workload, inside, units=int(points.units[index]))
             words = largest_ordinary(bounds).words
-            self.numbers["lower_bound_words"][index] = words if words <= _MOST_WORDS else ABSENT
+            self.numbers["lower_bound_words"][index] = words if words <= MOST_WORDS else ABSENT
         try:
             plan = self._unit_plan(workload, index)
         except AttenioError as problem:
             self._refuse(np.array([index], dtype=np.int64), str(problem))
             return
         runs = int(points.runs[index])
-        if plan.moved_words * runs > _MOST_WORDS:
+        if plan.moved_words * runs > MOST_WORDS:
             self._refuse(np.array([index], dtype=np.int64), _TOO_MANY_WORDS)
             return
         # what is held of a KV head is loaded once for all sequences
@@ -243,59 +241,5 @@ class _PointPlans:
             numbers[name][case] = number
         return None
 
-    def _bounds(self, index: Ints, cases: Cases, place: Ints) -> None:
-        """The largest bound for ordinary products of every point, as ``largest_ordinary(lower_bounds(...))`` has it."""
-        words, countable = self._bound(index, cases, place, self.direction)
-        if self.direction is Direction.TRAINING:
-            passes = [
-                self._bound(index, cases, place, Direction.FORWARD),
-                self._bound(index, cases, place, Direction.BACKWARD, saved=True),
-            ]
-            held = self.points.inside_words[index] * self.points.units[index]
-            countable &= passes[0][1] & passes[1][1] & (passes[0][0] < _MOST_WORDS - np.maximum(passes[1][0], 0))
-            words = np.maximum(words, words_in_order(passes[0][0], passes[1][0], held))
-        self.numbers["lower_bound_words"][index] = np.where(countable, words, ABSENT)
-
-    def _bound(
-        self, index: Ints, cases: Cases, place: Ints, direction: Direction, *, saved: bool = False
-    ) -> tuple[Ints, NDArray[np.bool_]]:
-        """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
-        runs, band = self.points.runs[index], cases.band
-        own, shared = _compulsory(cases, direction)
-        compulsory, exact = _product_sum((cases.group[place], own[place], shared[place]), runs)
-        scores, _ = _product_sum((cases.group[place], band.scores[place], 0 * runs), runs)
-        widths = cases.d[place] * 1.0, cases.value_dim[place] * 1.0
-        memory = self.points.inside_words[index] * 1.0, self.points.units[index] * 1.0
-        if saved:
-            floor = gradient_words(scores, *widths, *memory)
-        else:
-            floor = ordinary_words(0.0, scores, *widths, *memory, direction=direction)
-        if direction is not Direction.BACKWARD:
-            rows, _ = _product_sum((cases.group[place], band.touched_rows[place], 0 * runs), runs)
-            alone = self.points.units[index] == 1
-            floor = np.where(alone, np.maximum(floor, row_sum_words(scores, rows, *widths, memory[0])), floor)
-        countable = np.maximum(floor, compulsory) < _MOST_WORDS * (1 - 1e-12)
-        rounded = np.where(countable, floor, 0.0).astype(np.int64)
-        return np.where(countable, np.maximum(exact, rounded), 0), countable
-
     def _refuse(self, index: Ints, reason: str) -> None:
         self.reason[index] = self.reasons.setdefault(reason, len(self.reasons))
-
-
-def _compulsory(cases: Cases, direction: Direction) -> tuple[Ints, Ints]:
-    """Words of a query head and of a KV head that any run moves, as ``Workload.compulsory_words`` has them."""
-    d, dv, band = cases.d, cases.value_dim, cases.band
-    own, shared = band.touched_rows * d, band.touched_keys * (d + dv)
-    if direction is not Direction.BACKWARD:
-        own = own + cases.rows * dv
-    if direction is not Direction.FORWARD:
-        own, shared = own + band.touched_rows * dv + cases.rows * d, shared + cases.keys * (d + dv)
-    return own, shared
-
-
-def _product_sum(terms: tuple[Ints, Ints, Ints], runs: Ints) -> tuple[NDArray[np.float64], Ints]:
-    """(a*b + c)*runs as a float, rounded once where it fits 64 bits, and as an integer, right where it fits."""
-    a, b, c = terms
-    rough = (a * 1.0 * b + c) * runs
-    exact = (a * b + c) * runs
-    return np.where(rough < _MOST_WORDS * (1 - 1e-12), exact * 1.0, rough), exact

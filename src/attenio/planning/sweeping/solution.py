@@ -14,12 +14,14 @@ from attenio.planning.sweeping.forms import Plans
 class Solution:
     """The best plan of every case so far; ``dataflow`` is a position in DATAFLOWS, ABSENT where there is no plan.
 
-    ``words`` are those of one KV head of one sequence, NOTHING where there is no plan.
+    ``words`` are those of one KV head of one sequence, NOTHING where there is no plan. Of plans that move the same the
+    one of the least ``rank`` is taken, in whatever order they come.
     """
 
     words: Ints
     peak: Ints
     dataflow: Ints
+    rank: Ints
     tiles: dict[str, Ints]
 
     @classmethod
@@ -29,21 +31,28 @@ class Solution:
             words=np.full(count, NOTHING, dtype=np.int64),
             peak=np.zeros(count, dtype=np.int64),
             dataflow=np.full(count, ABSENT, dtype=np.int64),
+            rank=np.full(count, ABSENT, dtype=np.int64),
             tiles={name: np.full(count, ABSENT, dtype=np.int64) for name in tile_names},
         )
 
-    def offer(self, index: Ints, dataflow: Dataflow, plans: Plans) -> None:
-        """Take the plans of some cases that move fewer words than the best so far."""
-        better = np.flatnonzero(plans.words < self.words[index])
+    def limit(self, rank: int) -> Ints:
+        """The words that a plan of this rank may have at most to be better than the best so far."""
+        return self.words - (self.rank < rank)
+
+    def offer(self, index: Ints, entrant: tuple[int, Dataflow], plans: Plans) -> None:
+        """Take the plans, of a dataflow and its rank, of some cases in which they are better than the best so far."""
+        rank, dataflow = entrant
+        better = np.flatnonzero(plans.words <= self.limit(rank)[index])
         chosen = index[better]
         self.words[chosen], self.peak[chosen] = plans.words[better], plans.peak[better]
-        self.dataflow[chosen] = DATAFLOWS.index(dataflow)
+        self.dataflow[chosen], self.rank[chosen] = DATAFLOWS.index(dataflow), rank
         for name, values in self.tiles.items():
             values[chosen] = plans.sizes[name][better] if name in plans.sizes else ABSENT
 
     def put(self, index: Ints, part: "Solution") -> None:
         """Take the plans of some cases from a solution of just these."""
-        self.words[index], self.peak[index], self.dataflow[index] = part.words, part.peak, part.dataflow
+        self.words[index], self.peak[index] = part.words, part.peak
+        self.dataflow[index], self.rank[index] = part.dataflow, part.rank
         for name, sizes in part.tiles.items():
             self.tiles[name][index] = sizes
 

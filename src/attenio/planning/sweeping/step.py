@@ -7,7 +7,7 @@ from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
 from attenio.planning.sweeping.forms import ROUNDING, floors, plans, promising
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.training import Saved
-from attenio.planning.words.backward.tiled_products import reading_form
+from attenio.planning.words.backward.tiled_products import reading_forms
 from attenio.planning.words.standard import forms as standard_forms
 
 
@@ -17,9 +17,10 @@ def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str,
     statistics = cases.group * cases.band.touched_rows * cases.intermediate_words
     words = np.where(planned, np.where(planned, forward.words + backward.words, 0) + statistics, NOTHING)
     saved = np.where(planned, list(Saved).index(Saved.STATISTICS), -1)
-    (standard,) = standard_forms(cases.sizes)
-    index, few, standard = promising(cases, standard, np.where(planned, words, 0))
-    least = (floors(few, standard) + floors(few, reading_form(few.sizes))) * ROUNDING
+    (standard,) = cases.forms(standard_forms)
+    index, few, standard = promising(cases, standard, np.where(planned, words - 1, -1))
+    passing, resident = (floors(few, few.of_every_case(form)) for form in few.forms(reading_forms))
+    least = (floors(few, standard) + np.minimum(passing, resident)) * ROUNDING
     index = index[least < words[index]]
     if index.size:
         passes = _with_probabilities(take(cases, index), forward, backward)
@@ -41,7 +42,10 @@ def _with_probabilities(cases: Cases, forward: Solution, backward: Solution) -> 
     """Standard attention, and tiled products that read its probabilities, in cases in which both fit."""
     every = np.arange(len(cases), dtype=np.int64)
     first, second = (Solution.empty(len(cases), tuple(each.tiles)) for each in (forward, backward))
-    (standard,), limit = standard_forms(cases.sizes), np.full(len(cases), NOTHING - 1, dtype=np.int64)
-    first.offer(every, Dataflow.STANDARD, plans(cases, standard, limit))
-    second.offer(every, Dataflow.TILED_PRODUCTS, plans(cases, reading_form(cases.sizes), limit))
+    (standard,), limit = cases.forms(standard_forms), np.full(len(cases), NOTHING - 1, dtype=np.int64)
+    first.offer(every, (0, Dataflow.STANDARD), plans(cases, cases.of_every_case(standard), limit))
+    for rank, form in enumerate(cases.forms(reading_forms)):
+        index, few, some = promising(cases, form, second.limit(rank))
+        found = plans(few, some, second.limit(rank)[index], (cases, form, index))
+        second.offer(index, (rank, Dataflow.TILED_PRODUCTS), found)
     return first, second

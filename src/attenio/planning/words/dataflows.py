@@ -118,9 +118,10 @@ def form_with(sizes: Sizes, dataflow: Dataflow, tiles: Tiles) -> Form:
         return kept_keys.form_at(sizes, tiles["value_columns"])
     if dataflow is Dataflow.KEPT_ROW_GRADIENTS and "value_columns" in tiles:
         return kept_row_gradients.form_at(sizes, tiles["value_columns"])
-    if dataflow is Dataflow.TILED_PRODUCTS and "gradient_rows" in tiles:
-        return tiled_products.reading_form(sizes)
-    return next(form for form in known_forms(dataflow, sizes) if set(form.names) == set(tiles))
+    known = known_forms(dataflow, sizes)
+    if dataflow is Dataflow.TILED_PRODUCTS and "gradient_keys" in tiles:
+        known = tiled_products.reading_forms(sizes)
+    return next(form for form in known if set(form.names) == set(tiles))
 
 
 @cache
@@ -133,5 +134,5 @@ def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
     one = Sizes(1, 2, 3, 1, 2)  # names do not depend on sizes, but for values wider than keys, and keys that are shared
     names = [form.names for form in forms_of(dataflow)(one)]
     if dataflow is Dataflow.TILED_PRODUCTS:
-        names.append(tiled_products.reading_form(one).names)
+        names.extend(form.names for form in tiled_products.reading_forms(one))
     return tuple(dict.fromkeys(names))

@@ -111,7 +111,8 @@ class RowTile(NamedTuple):
 class Rectangle(NamedTuple):
     """A tile of scores stays: g*(visits*T(a, b) + loads*U(a) - saved*L(a)), in every one of the rooms.
 
-    ``every``, scores that the mask does not require are computed too.
+    ``every``, scores that the mask does not require are computed too. ``may_pass``, another form pays the words that
+    ``saved`` costs at every visit instead, and has room for one more key.
     """
 
     rows: str
@@ -121,6 +122,7 @@ class Rectangle(NamedTuple):
     loads: Counts
     saved: Counts = 0
     every: bool = False
+    may_pass: bool = False
 
 
 class Product(NamedTuple):

@@ -11,8 +11,14 @@ With ``query_tile`` and ``key_tile`` whole rows of Q, then of dO, stay while ele
 
 P and dS    moved g (L(a)(d + dv + 2w) + U(a)(d + dv) + 3Zw)           peak a'max(d,dv) + a'b'w + a'w + w + 1
 
-which is better from about d²/4 words on. With ``gradient_rows`` and ``gradient_keys`` in place of ``score_rows`` and
-``score_keys``, the probabilities have been saved by the forward pass and are read: there is no second line.
+which is better from about d²/4 words on. With ``resident_rows`` in place of ``score_rows`` log-sum-exps and D of the
+rows stay beside the tile, which leaves room for about a key less:
+
+P           moved g (T(a,b)d + U(a)d + L(a)w + Zw)                     peak a'b'w + a'w + a' + 2w - 1
+dS          moved g (T(a,b)dv + U(a)dv + L(a)w + 2Zw)                  peak a'b'w + a'w + a' + 2w - 1
+
+With ``gradient_rows``, or ``resident_rows``, and ``gradient_keys`` in place of ``score_rows`` and ``score_keys``, the
+probabilities have been saved by the forward pass and are read: there is no second line.
 """
 
 from attenio.masks.patterns.sums import larger
@@ -23,13 +29,13 @@ _PRODUCTS = ("value_keys", "value_columns", "key_keys", "key_columns", "query_ro
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Probabilities are computed again: with a tile of scores, or with whole rows."""
-    return _form(sizes, reading=False), _whole_rows(sizes)
+    """Probabilities are computed again: with a tile of scores, with whole rows, or with resident statistics."""
+    return _form(sizes), _whole_rows(sizes), _form(sizes, resident=True)
 
 
-def reading_form(sizes: Sizes) -> Form:
-    """Probabilities are read."""
-    return _form(sizes, reading=True)
+def reading_forms(sizes: Sizes) -> tuple[Form, ...]:
+    """Probabilities are read: statistics pass, or are resident."""
+    return _form(sizes, reading=True), _form(sizes, reading=True, resident=True)
 
 
 def _whole_rows(sizes: Sizes) -> Form:
@@ -41,13 +47,18 @@ def _whole_rows(sizes: Sizes) -> Form:
     return Form(("query_tile", "key_tile", *_PRODUCTS), (*products, scores), fixed, least_held=w + 2)
 
 
-def _form(sizes: Sizes, *, reading: bool) -> Form:
+def _form(sizes: Sizes, *, reading: bool = False, resident: bool = False) -> Form:
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     width, statistics, travels = (dv, w, 2) if reading else (d + dv, 2 * w, 3)
     rows, keys = ("gradient_rows", "gradient_keys") if reading else ("score_rows", "score_keys")
-    # columns pass beside the tile, and then, in their place, D and P of one score
-    held = Held(per_score=w, per_row=0 * d + 1, beside=2 * w - 1)
-    scores = Rectangle(rows, keys, (held,), visits=width + statistics, loads=width)
+    # columns pass beside the tile, and then, in their place, D and P of one score; as much is left where D is resident
+    if resident:
+        rows = "resident_rows"
+        held = Held(per_score=w, per_row=1 + w, beside=2 * w - 1)
+        scores = Rectangle(rows, keys, (held,), visits=width, loads=width, saved=-statistics, may_pass=True)
+    else:
+        held = Held(per_score=w, per_row=0 * d + 1, beside=2 * w - 1)
+        scores = Rectangle(rows, keys, (held,), visits=width + statistics, loads=width)
     products = (value_product(sizes), key_product(sizes), query_product(sizes))
     own = travels * sizes.scores * w + sizes.rows * d
     fixed = delta_words(sizes) + sizes.keys * (d + dv) + sizes.group * own

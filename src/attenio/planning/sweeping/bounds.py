@@ -1,0 +1,118 @@
+"""The largest bound for ordinary products of many points at once, as ``largest_ordinary(lower_bounds(...))`` has it."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.bounds import ordinary_words
+from attenio.bounds.backward import gradient_words, words_in_order
+from attenio.bounds.row_sums import row_sum_words
+from attenio.planning.sweeping.cases import Cases, Ints, different
+from attenio.planning.sweeping.points import Points
+from attenio.workload import Direction
+
+MOST_WORDS = 2**63 - 1
+# As many numbers more than there are points, so that points of equal machines and widths may lie in rows.
+_MORE = 1.25
+
+Floats = NDArray[np.float64]
+
+
+class _Rows(NamedTuple):
+    """Points in rows of equal widths and memories: much of a bound depends on these alone and is found once a row.
+
+    ``table`` has the points of every row, the first of them again where there are fewer than in others.
+    """
+
+    table: Ints
+
+    def of_rows(self, values: Ints) -> Floats:
+        """What all points of a row have in common, as a column."""
+        return np.asarray(values[self.table[:, :1]], dtype=np.float64)
+
+    def in_order(self, found: Floats) -> Floats:
+        """What was found in the table, point by point."""
+        words = np.empty(self.table.max() + 1)
+        words[self.table] = found
+        return words
+
+
+def largest_bounds(points: Points, index: Ints, cases: Cases, place: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+    """The words of some points, whose cases are at these places, and where they can be counted."""
+    direction, asked = Direction.named(points.grid.direction), _Asked(points, index, cases, place)
+    words, countable = asked.bound(direction)
+    if direction is Direction.TRAINING:
+        passes = asked.bound(Direction.FORWARD), asked.bound(Direction.BACKWARD, saved=True)
+        held = points.inside_words[index] * points.units[index]
+        countable &= passes[0][1] & passes[1][1] & (passes[0][0] < MOST_WORDS - np.maximum(passes[1][0], 0))
+        words = np.maximum(words, words_in_order(passes[0][0], passes[1][0], held))
+    return words, countable
+
+
+class _Asked:
+    """Points, and what bounds of any direction ask about them."""
+
+    def __init__(self, points: Points, index: Ints, cases: Cases, place: Ints) -> None:
+        self.cases, self.place, self.runs = cases, place, points.runs[index]
+        self.units = points.units[index]
+        columns = np.stack((cases.d[place], cases.value_dim[place], points.inside_words[index], self.units))
+        self.rows = _rows(columns)
+        self.widths_and_memory = tuple(self.rows.of_rows(values) for values in columns)
+        self.scores = self._summed(cases.band.scores)
+
+    def _summed(self, counts: Ints) -> Floats:
+        """Counts of all heads and runs, in rows."""
+        total, _ = _product_sum((self.cases.group[self.place], counts[self.place], 0 * self.runs), self.runs)
+        return np.asarray(total[self.rows.table])
+
+    def bound(self, direction: Direction, *, saved: bool = False) -> tuple[Ints, NDArray[np.bool_]]:
+        """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
+        cases, place = self.cases, self.place
+        own, shared = _compulsory(cases, direction)
+        compulsory, exact = _product_sum((cases.group[place], own[place], shared[place]), self.runs)
+        if saved:
+            floor = gradient_words(self.scores, *self.widths_and_memory)
+        else:
+            floor = ordinary_words(0.0, self.scores, *self.widths_and_memory, direction=direction)
+        if direction is not Direction.BACKWARD:
+            *widths_and_memory, units = self.widths_and_memory
+            sums = row_sum_words(self.scores, self._summed(cases.band.touched_rows), *widths_and_memory)
+            floor = np.where(units == 1, np.maximum(floor, sums), floor)
+        floor = self.rows.in_order(floor)
+        countable = np.maximum(floor, compulsory) < MOST_WORDS * (1 - 1e-12)
+        rounded = np.where(countable, floor, 0.0).astype(np.int64)
+        return np.where(countable, np.maximum(exact, rounded), 0), countable
+
+
+def _rows(columns: Ints) -> _Rows:
+    """Points whose columns are equal in a row each; every point by itself where rows would be too unequal."""
+    _, row = different(columns)
+    counts = np.bincount(row)
+    longest, many = counts.max(), len(row)
+    if len(counts) * longest > _MORE * many:
+        return _Rows(np.arange(many, dtype=np.int64)[:, None])
+    order = np.argsort(row.astype(np.int16) if len(counts) < 2**15 else row, kind="stable")
+    starts = np.cumsum(counts) - counts
+    table = np.repeat(order[starts][:, None], longest, axis=1)
+    table[row[order], np.arange(many, dtype=np.int64) - np.repeat(starts, counts)] = order
+    return _Rows(table)
+
+
+def _compulsory(cases: Cases, direction: Direction) -> tuple[Ints, Ints]:
+    """Words of a query head and of a KV head that any run moves, as ``Workload.compulsory_words`` has them."""
+    d, dv, band = cases.d, cases.value_dim, cases.band
+    own, shared = band.touched_rows * d, band.touched_keys * (d + dv)
+    if direction is not Direction.BACKWARD:
+        own = own + cases.rows * dv
+    if direction is not Direction.FORWARD:
+        own, shared = own + band.touched_rows * dv + cases.rows * d, shared + cases.keys * (d + dv)
+    return own, shared
+
+
+def _product_sum(terms: tuple[Ints, Ints, Ints], runs: Ints) -> tuple[Floats, Ints]:
+    """(a*b + c)*runs as a float, rounded once where it fits 64 bits, and as an integer, right where it fits."""
+    a, b, c = terms
+    rough = (a * 1.0 * b + c) * runs
+    exact = (a * b + c) * runs
+    return np.where(rough < MOST_WORDS * (1 - 1e-12), exact * 1.0, rough), exact
