@@ -9,7 +9,7 @@ from attenio.planning.costs import computes, problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import peak_words
-from attenio.planning.search.dataflow import allowed_forms, exceeds, forms_of_all
+from attenio.planning.search.dataflow import exceeds, forms_of_all
 from attenio.planning.search.forms import best_of_form, floor_of_form, most_rows, some_words
 from attenio.planning.search.kept_band import keeps_more
 from attenio.planning.words.form import Form, KeptTile, RowTile
@@ -91,9 +91,9 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
     keys with less room, which they do unless heads share these.
     """
     entrants: list[_Entrant] = []
-    rank, held, known = 0, 0, forms_of_all(workload.direction, separate.sizes)
+    rank, held = 0, 0
     plain = not (workload.has_scales or workload.sinks or workload.softcap is not None)  # what all dataflows compute
-    for dataflow in known:
+    for dataflow, forms in forms_of_all(workload.direction, separate).items():
         problems = separate
         if not (plain or computes(workload, dataflow)):
             continue
@@ -104,7 +104,6 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
                 problems = Problems.stacked(workload, separate.granularity)
         elif dataflow is Dataflow.FLASH_ATTENTION_1 and problems.group == 1 and problems.granularity.is_free:
             continue
-        forms = allowed_forms(problems, dataflow, known)
         if dataflow is Dataflow.ATTENIO:
             held = _stationary(separate, forms[0], fast_words)
         elif dataflow is Dataflow.FLAT and held >= max(_stationary(separate, forms[0], fast_words), 1):

@@ -1,6 +1,7 @@
 """Best tiles of any exact dataflow, and which dataflows can move the least at all."""
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from attenio.planning.plan import Dataflow, MovingTiles, Tiles
 from attenio.planning.problems import Problems
@@ -52,42 +53,62 @@ def contenders(direction: Direction) -> tuple[Dataflow, ...]:
     return BACKWARD_CONTENDERS if direction is Direction.BACKWARD else CONTENDERS
 
 
-@lru_cache(maxsize=1024)
-def forms_of_all(direction: Direction, sizes: Sizes) -> dict[Dataflow, tuple[Form, ...]]:
-    """The forms of every contender."""
-    return {dataflow: known_forms(dataflow, sizes) for dataflow in contenders(direction)}
+class _Shape(NamedTuple):
+    """What decides which forms are for a problem: whether it is one band, is dense, and rows or keys roll."""
+
+    band: bool = False
+    dense: bool = False
+    rows_roll: bool = False
+    keys_roll: bool = False
 
 
-def allowed_forms(
-    problems: Problems, dataflow: Dataflow, known: dict[Dataflow, tuple[Form, ...]] | None = None
-) -> tuple[Form, ...]:
-    """The forms, of those known, whose tiles of one size keep to the granularity."""
-    forms = known_forms(dataflow, problems.sizes) if known is None else known[dataflow]
-    if dataflow not in _FOR_SOME and problems.granularity.is_free:
-        return forms
-    if dataflow in _FOR_SOME:
-        band = problems.only_band
-        shape = (False,) * 4 if band is None else (True, bool(band.is_dense), *map(problems.roll, (False, True)))
-        forms = _forms_for(dataflow, problems.sizes, *shape)
+def forms_of_all(direction: Direction, problems: Problems) -> dict[Dataflow, tuple[Form, ...]]:
+    """The forms of every contender that these problems allow."""
     if problems.granularity.is_free:
-        # a slot takes no more room than a tile of keys beside scores of all rows, and reads no more
-        return (forms[0], *forms[2:]) if dataflow is Dataflow.QUERY_STATIONARY else forms
+        return _free_forms_of_all(direction, problems.sizes, _shape_of(problems))
+    return {dataflow: allowed_forms(problems, dataflow) for dataflow in contenders(direction)}
+
+
+def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
+    """The forms for problems of this shape whose tiles of one size keep to the granularity."""
+    forms = _free_forms(dataflow, problems.sizes, _shape_of(problems))
+    if problems.granularity.is_free:
+        return forms
+    if dataflow is Dataflow.QUERY_STATIONARY:
+        forms = known_forms(dataflow, problems.sizes)
     # slots keep what rows meet one score at a time
     forms = tuple(f for f in forms if not any(isinstance(phase, _WITH_SLOTS) for phase in f.phases))
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))
 
 
+def _shape_of(problems: Problems) -> _Shape:
+    band = problems.only_band
+    return _ANY if band is None else _Shape(True, bool(band.is_dense), problems.roll(False), problems.roll(True))
+
+
+_ANY = _Shape()
+
+
+@lru_cache(maxsize=1024)
+def _free_forms_of_all(direction: Direction, sizes: Sizes, shape: _Shape) -> dict[Dataflow, tuple[Form, ...]]:
+    return {dataflow: _free_forms(dataflow, sizes, shape) for dataflow in contenders(direction)}
+
+
 @lru_cache(maxsize=4096)
-def _forms_for(
-    dataflow: Dataflow, sizes: Sizes, band: bool, dense: bool, rows_roll: bool, keys_roll: bool
-) -> tuple[Form, ...]:
-    """The forms that are for a band, for one that is dense, or in which rows or keys come and go one by one."""
-    rolls = dataflow in ROLLING and (keys_roll if dataflow is Dataflow.KEPT_ROW_GRADIENTS else rows_roll)
-    unfit = () if rolls else (RollingTile,), () if dense else (WaitingRows, StackedRows), () if band else (KeyRing,)
-    forms = tuple(form for form in known_forms(dataflow, sizes) if not isinstance(form.phases[0], unfit))
-    if sizes.group > 1 and not keys_roll:  # elsewhere heads together save next to nothing
-        forms = tuple(form for form in forms if "group_positions" not in form.names)
-    return forms
+def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, ...]:
+    """The forms for problems of this shape, with tiles of any size."""
+    forms = known_forms(dataflow, sizes)
+    if dataflow in _FOR_SOME:
+        unfit: list[type] = []
+        rolls = shape.keys_roll if dataflow is Dataflow.KEPT_ROW_GRADIENTS else shape.rows_roll
+        unfit += [] if rolls and dataflow in ROLLING else [RollingTile]
+        unfit += [] if shape.dense else [WaitingRows, StackedRows]
+        unfit += [] if shape.band else [KeyRing]
+        forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)))
+        if sizes.group > 1 and not shape.keys_roll:  # elsewhere heads together save next to nothing
+            forms = tuple(form for form in forms if "group_positions" not in form.names)
+    # a slot takes no more room than a tile of keys beside scores of all rows, and reads no more
+    return (forms[0], *forms[2:]) if dataflow is Dataflow.QUERY_STATIONARY else forms
 
 
 def exceeds(floor: float, limit: float) -> bool:
