@@ -13,7 +13,7 @@ the block: scores inside a block on the diagonal are all required.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ EXAMPLES = {
     "fixed": "fixed:2048:128",
     "dilated": "dilated:512:4",
 }
+_MAY_BE_0 = ("global_tokens", "random_blocks", "seed")
 # Layouts are counted block by block, so a table of them has to fit: this many along either side.
 _MOST_BLOCKS = 4096
 
@@ -41,7 +42,13 @@ class Layout(ABC):
     block: int = BLOCK
 
     def __post_init__(self) -> None:
-        checked_count("block", self.block)
+        for name in (each.name for each in fields(self)):
+            checked_count(name.replace("_", " "), getattr(self, name), least=0 if name in _MAY_BE_0 else 1)
+
+    def __str__(self) -> str:
+        kind = type(self).__name__.lower()
+        numbers = [getattr(self, name) for name in _KINDS[kind][1]]
+        return ":".join(map(str, (kind, *numbers))) + ("" if self.block == BLOCK else f":{self.block}")
 
     @abstractmethod
     def rule(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -79,9 +86,6 @@ class Layout(ABC):
             )
         return None
 
-    def _text(self, *parts: object) -> str:
-        return ":".join(map(str, parts)) + ("" if self.block == BLOCK else f":{self.block}")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Longformer(Layout):
@@ -94,11 +98,6 @@ class Longformer(Layout):
     window: int
     global_tokens: int = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checked_count("window", self.window)
-        checked_count("global tokens", self.global_tokens, least=0)
-
     @property
     def reach(self) -> dict[str, int]:
         """The window and the global tokens."""
@@ -108,9 +107,6 @@ class Longformer(Layout):
         """Blocks within the window, and global rows and columns."""
         near = np.abs(rows - columns) <= _parts(self.window // 2, self.block)
         return np.asarray(near | _global(rows, columns, _parts(self.global_tokens, self.block)))
-
-    def __str__(self) -> str:
-        return self._text("longformer", self.window, self.global_tokens)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,13 +121,6 @@ class BigBird(Layout):
     global_tokens: int
     random_blocks: int
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checked_count("window", self.window)
-        checked_count("global tokens", self.global_tokens, least=0)
-        checked_count("random blocks", self.random_blocks, least=0)
-        checked_count("seed", self.seed, least=0)
 
     @property
     def reach(self) -> dict[str, int]:
@@ -153,7 +142,7 @@ class BigBird(Layout):
     def __str__(self) -> str:
         if self.seed:
             return f"bigbird:{self.window}:{self.global_tokens}:{self.random_blocks}:{self.block}:{self.seed}"
-        return self._text("bigbird", self.window, self.global_tokens, self.random_blocks)
+        return super().__str__()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,10 +150,6 @@ class Strided(Layout):
     """The last ``stride`` tokens and every ``stride``-th block before them (Child et al. 2019, strided)."""
 
     stride: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checked_count("stride", self.stride)
 
     @property
     def reach(self) -> dict[str, int]:
@@ -175,9 +160,6 @@ class Strided(Layout):
         """Blocks less than a stride behind, or a multiple of it."""
         behind, stride = rows - columns, _parts(self.stride, self.block)
         return np.asarray((behind >= 0) & ((behind < stride) | (behind % stride == 0)))
-
-    def __str__(self) -> str:
-        return self._text("strided", self.stride)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,8 +174,6 @@ class Fixed(Layout):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_count("stride", self.stride)
-        checked_count("summary", self.summary)
         if self.summary > self.stride:
             raise InvalidInput(f"summary {self.summary:,} is longer than the stride {self.stride:,}; use a shorter one")
 
@@ -208,9 +188,6 @@ class Fixed(Layout):
         same, at_end = rows // stride == columns // stride, columns % stride >= stride - summary
         return np.asarray((rows >= columns) & (same | at_end))
 
-    def __str__(self) -> str:
-        return self._text("fixed", self.stride, self.summary)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Dilated(Layout):
@@ -218,11 +195,6 @@ class Dilated(Layout):
 
     window: int
     dilation: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checked_count("window", self.window)
-        checked_count("dilation", self.dilation)
 
     @property
     def reach(self) -> dict[str, int]:
@@ -233,9 +205,6 @@ class Dilated(Layout):
         """Blocks at multiples of the dilation to either side."""
         away, half = np.abs(rows - columns), _parts(self.window, self.block) // 2
         return np.asarray((away % self.dilation == 0) & (away <= half * self.dilation))
-
-    def __str__(self) -> str:
-        return self._text("dilated", self.window, self.dilation)
 
 
 _KINDS: dict[str, tuple[Callable[..., Layout], tuple[str, ...]]] = {
