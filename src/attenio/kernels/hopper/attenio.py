@@ -18,12 +18,7 @@ from collections import namedtuple
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import (
-    fence_async_shared,
-    mbarrier,
-    tma,
-    warpgroup_mma_wait,
-)
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma, warpgroup_mma_wait
 
 from attenio.kernels.hopper.key_step import (
     Edges,
@@ -45,6 +40,7 @@ from attenio.kernels.hopper.producer import (
     Work,
     advanced,
     producer,
+    ring_barriers,
     row_ranges,
     tile_range,
     union_range,
@@ -263,19 +259,11 @@ def attenio_kernel(
     q_full = gl.allocate_shared_memory(gl.int64, [CONSUMERS, 1], BARRIER)
     q_free = gl.allocate_shared_memory(gl.int64, [CONSUMERS, 1], BARRIER)
     tokens = gl.allocate_shared_memory(gl.int64, [CONSUMERS, 1], BARRIER)
-    k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    k_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    v_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     for c in gl.static_range(CONSUMERS):
         mbarrier.init(q_full.index(c), count=1)
         mbarrier.init(q_free.index(c), count=1)
         mbarrier.init(tokens.index(c), count=1)
-    for s in gl.static_range(STAGES):
-        mbarrier.init(k_full.index(s), count=1)
-        mbarrier.init(v_full.index(s), count=1)
-        mbarrier.init(k_free.index(s), count=CONSUMERS)
-        mbarrier.init(v_free.index(s), count=CONSUMERS)
+    k_full, k_free, v_full, v_free = ring_barriers(STAGES, CONSUMERS)
     fence_async_shared()
     mbarrier.arrive(tokens.index(0), count=1)
     inputs, output = Inputs(q_a, q_b, k_a, k_b, v_a, v_b), Output(o_a, o_b, Largest, Total, Sinks)

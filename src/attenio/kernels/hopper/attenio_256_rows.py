@@ -27,7 +27,18 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from attenio.kernels.hopper.attenio import Output, epilogue
 from attenio.kernels.hopper.key_step import Edges, issue_scores
 from attenio.kernels.hopper.online_softmax import row_sums, softmax_step, thread_sums
-from attenio.kernels.hopper.producer import ENTRY, ROWS, Barriers, Inputs, Shape, Tiles, Work, advanced, producer
+from attenio.kernels.hopper.producer import (
+    ENTRY,
+    ROWS,
+    Barriers,
+    Inputs,
+    Shape,
+    Tiles,
+    Work,
+    advanced,
+    producer,
+    ring_barriers,
+)
 
 CONSUMERS = gl.constexpr(2)
 
@@ -141,18 +152,10 @@ def attenio_256_rows_kernel(
     BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
     q_full = gl.allocate_shared_memory(gl.int64, [2 * CONSUMERS, 1], BARRIER)
     q_free = gl.allocate_shared_memory(gl.int64, [2 * CONSUMERS, 1], BARRIER)
-    k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    k_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    v_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
     for h in gl.static_range(2 * CONSUMERS):
         mbarrier.init(q_full.index(h), count=1)
         mbarrier.init(q_free.index(h), count=1)
-    for s in gl.static_range(STAGES):
-        mbarrier.init(k_full.index(s), count=1)
-        mbarrier.init(v_full.index(s), count=1)
-        mbarrier.init(k_free.index(s), count=CONSUMERS)
-        mbarrier.init(v_free.index(s), count=CONSUMERS)
+    k_full, k_free, v_full, v_free = ring_barriers(STAGES, CONSUMERS)
     fence_async_shared()
     inputs, output = Inputs(q_desc, None, k_desc, None, v_desc, None), Output(o_desc, o_desc, Largest, Total, Total)
     tiles = Tiles(q_s, q_s, k_s, k_s, v_s, v_s, q_s, q_s, q_s)

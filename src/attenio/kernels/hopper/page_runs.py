@@ -27,7 +27,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from attenio.kernels.hopper.online_softmax import rescaled, row_sums, softmax_step, thread_sums
-from attenio.kernels.hopper.producer import ROWS, Barriers, advanced
+from attenio.kernels.hopper.producer import ROWS, Barriers, advanced, ring_barriers
 
 # Columns of a panel: those of one row of a swizzled tile of 16-bit numbers.
 PANEL = gl.constexpr(64)
@@ -244,16 +244,7 @@ def gluon_page_runs_kernel(
         v_right = gl.allocate_shared_memory(keys.dtype, [STAGES, 1, KEY_TILE, 1, PANEL], keys.layout)
     else:
         q_right, k_right, v_right = q_left, k_left, v_left
-    BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
-    k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    k_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    v_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
-    for s in gl.static_range(STAGES):
-        mbarrier.init(k_full.index(s), count=1)
-        mbarrier.init(v_full.index(s), count=1)
-        mbarrier.init(k_free.index(s), count=2)
-        mbarrier.init(v_free.index(s), count=2)
+    k_full, k_free, v_full, v_free = ring_barriers(STAGES, 2)
     fence_async_shared()
     gdc_wait()
     gdc_launch_dependents()

@@ -37,8 +37,7 @@ Work = namedtuple(
 )
 # Compile-time constants: warpgroups, tiles, widths, which masks there are, whether rows have a sink and scores a cap.
 Shape = namedtuple(
-    "Shape",
-    "CONSUMERS KEY_TILE STAGES D_A D_B V_A V_B MASKED BELOW RANGES SINKS CAPPED SHARES_P OVERLAPS",
+    "Shape", "CONSUMERS KEY_TILE STAGES D_A D_B V_A V_B MASKED BELOW RANGES SINKS CAPPED SHARES_P OVERLAPS"
 )
 
 
@@ -147,6 +146,22 @@ def producer(inputs, tiles, barriers, work, Progress, group, shape, PACE: gl.con
             )  # fmt: skip
             stage, phase = advanced(stage, phase, shape.STAGES)
         turn ^= 1
+
+
+@gluon.jit
+def ring_barriers(STAGES: gl.constexpr, CONSUMERS: gl.constexpr):
+    """Of tiles of keys and of values: full when bytes have arrived, free when all consumers are done with them."""
+    BARRIER: gl.constexpr = mbarrier.MBarrierLayout()
+    k_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    k_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    v_full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    v_free = gl.allocate_shared_memory(gl.int64, [STAGES, 1], BARRIER)
+    for s in gl.static_range(STAGES):
+        mbarrier.init(k_full.index(s), count=1)
+        mbarrier.init(v_full.index(s), count=1)
+        mbarrier.init(k_free.index(s), count=CONSUMERS)
+        mbarrier.init(v_free.index(s), count=CONSUMERS)
+    return k_full, k_free, v_full, v_free
 
 
 @gluon.jit

@@ -245,10 +245,7 @@ _ANY_NUMBER = [
 ]  # fmt: skip
 
 
-@gluon.jit(
-    do_not_specialize=_ANY_NUMBER,
-    do_not_specialize_on_alignment=["Largest", "Total", "First", "Stop", "Sinks"],
-)
+@gluon.jit(do_not_specialize=_ANY_NUMBER, do_not_specialize_on_alignment=["Largest", "Total", "First", "Stop", "Sinks"])
 def split_latents_kernel(
     q_wide, q_narrow, k_wide, k_narrow, O, Largest, Total, First, Stop, Sinks,
     range_b, kv_heads, queries, row_count, first_key, stop_key, splits, row_tiles, below, above,

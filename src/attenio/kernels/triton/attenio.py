@@ -33,7 +33,7 @@ def attenio_kernel(
     backwards = tl.program_id(0) // turn % 2
     heads_in_all = kv_heads * heads_in_group
     batch, kv_head = (batch_head // heads_in_all).to(tl.int64), (batch_head % heads_in_all) // heads_in_group
-    lead = (batch_head % heads_in_all) * PACK  # the first query head of the batch_head
+    lead = (batch_head % heads_in_all) * PACK  # the first query head of the program
     rows = tile * ROW_TILE + tl.arange(0, ROW_TILE)
     positions, heads = rows // PACK, lead + rows % PACK
     mask = Mask(

@@ -26,7 +26,7 @@ Output = namedtuple("Output", "O Largest Total o_b o_h o_n")
 
 @triton.jit
 def load_rows(X, positions, heads, stride_h, stride_n, stride_d, count, WIDTH: tl.constexpr, PADDED: tl.constexpr):
-    """ScoreRows of a matrix (heads of a group, positions, WIDTH) that stay; what is outside becomes zero.
+    """Rows of a matrix (heads of a group, positions, WIDTH) that stay; what is outside becomes zero.
 
     They are read once, so they are the first that the L2 may give up for the rows that pass.
     """

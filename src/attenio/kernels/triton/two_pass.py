@@ -41,7 +41,7 @@ Passing = namedtuple("Passing", "Q dO Largest Total Delta q_n q_d g_n g_d")
 
 @triton.jit
 def _load_tiles(X, Y, rows, x_n, x_d, y_n, y_d, count, widths, MASKED: tl.constexpr):
-    """ScoreRows that pass, of a matrix as wide as K and of one as wide as V; MASKED past the end or padded."""
+    """Rows that pass, of a matrix as wide as K and of one as wide as V; MASKED past the end or padded."""
     dims, columns = tl.arange(0, widths.D_PADDED), tl.arange(0, widths.W_PADDED)
     at_x = X + rows[:, None].to(tl.int64) * x_n + dims[None, :] * x_d
     at_y = Y + rows[:, None].to(tl.int64) * y_n + columns[None, :] * y_d
