@@ -47,7 +47,6 @@ def fused_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime=regime,
-        citation="derived here, docs/theory/fused_epochs.md",
         assumptions=(
             "each score is a sum of d products of its own, and a word when it is used",
             "each output is a sum of products p·v, rescaled by row factors at will",

@@ -26,16 +26,23 @@ class Strength(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class LowerBound(Shown):
-    """What a theorem says of one workload and one size of fast memory; ``covers`` says which algorithms obey it."""
+    """What a theorem says of one workload and one size of fast memory; ``covers`` says which algorithms obey it.
+
+    Without a ``citation`` it was derived here, on its page.
+    """
 
     theorem: str
     words: int
     strength: Strength
     covers: str
     regime: str
-    citation: str
+    citation: str = ""
     assumptions: tuple[str, ...]
     page: str
+
+    def __post_init__(self) -> None:
+        if not self.citation:
+            object.__setattr__(self, "citation", f"derived here, {self.page}")
 
     def facts(self) -> dict[str, Any]:
         """How many words, how literally that may be taken, and which algorithms obey."""

@@ -31,7 +31,6 @@ def one_shot(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBou
         strength=Strength.SCHEDULE,
         covers="schedules that compute no score twice, with ordinary products",
         regime=small if fast_words <= (d + value_dim) ** 2 else "weak above (d+dv)²: see output-epochs",
-        citation="derived here, docs/theory/one_shot.md",
         assumptions=(
             "no score is recomputed: each product q·k is computed once",
             "each score is a word when it is used",

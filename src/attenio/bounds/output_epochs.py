@@ -81,7 +81,6 @@ def output_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Low
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime=_regime(fast_words, d, value_dim, units),
-        citation="derived here, docs/theory/output_epochs.md",
         assumptions=(
             "each score is a sum of d products of its own",
             "each output is a sum of products p·v, rescaled by row factors at will",

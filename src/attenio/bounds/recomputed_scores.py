@@ -46,7 +46,6 @@ def recomputed_scores(workload: Workload, fast_words: int, *, units: int = 1) ->
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime=small if fast_words <= (d + value_dim) ** 2 else "weak above (d+dv)²: see output-epochs",
-        citation="derived here, docs/theory/recomputed_scores.md",
         assumptions=(
             "each score is a sum of d products of its own, and a word when it is used",
             "each output is a sum of products p·v, rescaled by row factors at will",

@@ -35,7 +35,6 @@ def row_passes(workload: Workload, fast_words: int) -> LowerBound:
         strength=Strength.SCHEDULE,
         covers="schedules that move whole rows of queries and outputs, and whole keys with their values",
         regime="fast memory for half of the rows to all of them: two passes",
-        citation="derived here, docs/theory/row_passes.md",
         assumptions=(
             "a row has its query and its output in fast memory while it is there, a key has its value",
             "a row and a key meet while both are in fast memory",

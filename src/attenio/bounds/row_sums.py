@@ -56,7 +56,6 @@ def row_sums(workload: Workload, fast_words: int) -> LowerBound:
         strength=Strength.ORDINARY,
         covers=OWN_ROW_SUMS,
         regime="M + k T - rows, for the best whole number k of epochs; about 2d(2d+1) Z/M + M - rows for equal widths",
-        citation="derived here, docs/theory/row_sums.md",
         assumptions=(
             "each score is a sum of d products of its own",
             "each output is a sum of products p·v, rescaled by row factors at will",

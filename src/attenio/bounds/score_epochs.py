@@ -44,7 +44,6 @@ def score_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime="fast memory of at least 2d²: Z d²/M" if large else "fast memory below 2d²: between Z/2 and Z",
-        citation="derived here, docs/theory/score_epochs.md",
         assumptions=(
             "each score is a sum of d products of its own",
             "recomputation allowed",

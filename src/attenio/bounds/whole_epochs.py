@@ -73,7 +73,6 @@ def whole_epochs(workload: Workload, fast_words: int) -> LowerBound:
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime="M + k T, for the best whole number k of epochs",
-        citation="derived here, docs/theory/whole_epochs.md",
         assumptions=(
             "each score is a sum of d products of its own",
             "each output is a sum of products p·v, rescaled by row factors at will",

@@ -70,7 +70,6 @@ def pair_epochs(workload: WeightGradient, fast_words: int) -> LowerBound:
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime="fast memory of at least 8d²: 4 Z d²/M" if large else "fast memory below 8d²: between Z/2 and Z",
-        citation="derived here, docs/guide/weight_gradient.md",
         assumptions=(
             "every required product f_ij q_ij is computed, and each score and q_ij is a sum of d² products of its own",
             "A1, A2 and A3 are separate arrays",
@@ -116,7 +115,6 @@ def meeting_epochs(workload: WeightGradient, fast_words: int) -> LowerBound:
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime="small fast memory: from 2√2 Z d/√M - 2Z - M to 4 Z d/√M - 2Z - M",
-        citation="derived here, docs/guide/weight_gradient.md",
         assumptions=(
             "every required product f_ij q_ij is computed, and each score and q_ij is a sum of d² products of its own",
             "a score and a q_ij are words when they are multiplied",

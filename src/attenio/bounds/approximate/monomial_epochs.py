@@ -87,7 +87,6 @@ def monomial_epochs(workload: Workload, degree: int, fast_words: int, *, units: 
             if state > fast_words
             else "weak while the sums of a head fit: see compulsory"
         ),
-        citation="derived here, docs/theory/approximate_monomials.md",
         assumptions=(
             f"features are the monomials of degree up to {degree}, made on the fly",
             "a term is added while its entries, its value and its sum are in fast memory",

@@ -57,7 +57,6 @@ def unread_values(workload: Workload) -> LowerBound:
         strength=Strength.ABSOLUTE,
         covers="any algorithm within the tolerance (it may skip inputs)",
         regime="any fast memory: what is written, and the values that the tolerance does not allow to skip",
-        citation="derived here, docs/theory/unread_values.md",
         assumptions=(
             "inputs start and outputs end in slow memory",
             "which words move does not depend on values",

@@ -47,7 +47,6 @@ def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> Low
         strength=Strength.ORDINARY,
         covers=MAKES_SCORES,
         regime=small if fast_words <= counted**2 else f"weak above G² = {counted**2:.6g} words: see gradient-rows",
-        citation="derived here, docs/theory/backward_five_products.md",
         assumptions=(
             "each score and each dP is a sum of products of its own, and a word when it is used",
             "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",

@@ -61,7 +61,6 @@ def fused_gradient_epochs(workload: Workload, fast_words: int, *, units: int = 1
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime=regime if small else "says nothing above 2d²/3 or 2dv²",
-        citation="derived here, docs/theory/backward_fused_epochs.md",
         assumptions=(
             "each score and each dP is a sum of products of its own, and dP a word when it is used",
             "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",

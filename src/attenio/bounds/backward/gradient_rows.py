@@ -103,7 +103,6 @@ def gradient_rows(workload: Workload, fast_words: int, *, units: int = 1) -> Low
             if fast_words >= least
             else f"below {least:.6g} words: the best epoch"
         ),
-        citation="derived here, docs/theory/backward_gradient_rows.md",
         assumptions=(
             "each score and each dP is a sum of products of its own",
             "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",

@@ -35,7 +35,6 @@ def step_in_order(forward: LowerBound, backward: LowerBound, fast_words: int, *,
         strength=Strength.ORDINARY,
         covers=forward.covers if forward.covers == OWN_ROW_SUMS else OWN_SUMS,
         regime=f"{forward.theorem} forward + {backward.theorem} backward - M",
-        citation="derived here, docs/theory/backward_training.md",
         assumptions=(
             *dict.fromkeys((*forward.assumptions, *backward.assumptions)),
             "dO comes after the whole of O, of which the loss is made",

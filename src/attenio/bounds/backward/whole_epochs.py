@@ -44,7 +44,6 @@ def whole_gradient_epochs(workload: Workload, fast_words: int) -> LowerBound:
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime="M + k T, for the best whole number k of epochs",
-        citation="derived here, docs/theory/whole_epochs.md",
         assumptions=(
             "each score and each dP is a sum of products of its own",
             "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
