@@ -41,7 +41,7 @@ class Stage:
     """One annealing: blocks, limit of what a device sends, excess, balance, heat at first, moves and seed.
 
     It begins with pairs by heads, with own rows, with planned strips, with the mirror image of these (strips of keys
-    with all rows after them), with a table that is kept, or with the table of the stage before.
+    with all rows after them), with late rows in clusters, with a table that is kept, or with that of the stage before.
     """
 
     blocks: int
@@ -127,6 +127,8 @@ RECIPES = (
     Recipe(64, 8, 64, "b", 4, (Stage(64, 325, 48, (8, 200), 28, 20000, 1, "strips", passes_rows=True),)),
     Recipe(32, 32, 64, "b", 1, (Stage(64, 0, 0, (8, 8), 2, 0, 1, "columns"),)),
     Recipe(8, 8, 32, "b", 8, (Stage(32, 86, 32, (8, 120), 10, 100000, 2, "strips", passes_rows=True),)),
+    Recipe(16, 1, 16, "b", 4, (Stage(128, 347, 64, (4, 4), 2, 8000, 1, "clusters 2:2 2:4", passes_rows=True),)),
+    Recipe(16, 1, 64, "f", 2, (Stage(128, 138, 32, (8, 200), 2, 6000, 1, "clusters 3*4 2*20"),)),
 )  # fmt: skip
 
 
@@ -143,6 +145,8 @@ def annealed(recipe: Recipe) -> Patchwork:
                 planned = replace(recipe, direction="f" if stage.begin == "columns" else direction)
                 strips = table_of_strips(planned, stage.blocks)
                 start.write_text(text_of(mirrored(strips) if stage.begin == "columns" else strips), encoding="ascii")
+            elif stage.begin.startswith("clusters "):
+                start.write_text(text_of(clustered(recipe.devices, stage.blocks, stage.begin)), encoding="ascii")
             elif stage.begin.startswith("table "):
                 kept = json.loads(KEPT.read_text(encoding="utf-8"))[int(stage.begin.split()[1])]
                 start.write_text(text_of(unpacked(kept)), encoding="ascii")
@@ -193,6 +197,51 @@ def mirrored(table: Patchwork) -> Patchwork:
     last, (i, j) = table.blocks - 1, np.tril_indices(table.blocks)
     makers = tuple(tuple(each[last - j, last - i].tolist()) for each in holdings(table).makers)
     return Patchwork(owners=table.owners[::-1], makers=makers)
+
+
+def clustered(devices: int, blocks: int, text: str) -> Patchwork:
+    """Clusters of devices that share late rows of one KV head; all others compute own rows, an early and a late part.
+
+    The first cluster has the last rows, as many as half of its tokens, and owns as many of the first tokens; the next
+    one follows. All of its devices have all of its late rows, the first device with the last keys. Early rows are at
+    home. "clusters 3*4 2:1" is four clusters of three devices and one of two, whose last device owns one block of its
+    late rows, and the first one an early block in its place.
+    """
+    each, share = blocks // devices, blocks * blocks // devices
+    owners, makers = np.full(blocks, -1), np.full((blocks, blocks), -1)
+    clusters, rank, used = [], 0, 0
+    for size, moved in sizes_of(text):
+        late, early = (range(first, first + size * each // 2) for first in (blocks - used - size * each // 2, used))
+        members = range(rank, rank + size)
+        owners[[*reversed(late), *early]] = np.repeat(members, each)
+        owners[late[:moved]], owners[early[:moved]] = members[-1], members[0]
+        clusters.append((members, late, early))
+        rank, used = rank + size, used + len(late)
+    middle = np.flatnonzero(owners < 0)
+    half = np.repeat(np.arange(rank, devices), each // 2)
+    owners[middle] = np.concatenate([half, half[::-1]])
+    makers[:] = owners[:, None]
+    for members, late, early in clusters:
+        work = {rank: sum(2 * row + 1 for row in early if owners[row] == rank) for rank in members}
+        left = list(members)
+        cells = sorted(((key, row) for row in late for key in range(row + 1)), reverse=True)
+        for key, row in cells:
+            pairs = 2 - (row == key)
+            while len(left) > 1 and work[left[0]] + pairs > share:
+                left.pop(0)
+            makers[row, key] = left[0]
+            work[left[0]] += pairs
+    return Patchwork(owners=tuple(owners.tolist()), makers=(tuple(makers[np.tril_indices(blocks)].tolist()),))
+
+
+def sizes_of(text: str) -> list[tuple[int, int]]:
+    """Devices of every cluster, and blocks of late rows that its last one owns."""
+    found = []
+    for word in text.split()[1:]:
+        cluster, _, times = word.partition("*")
+        size, _, moved = cluster.partition(":")
+        found += [(int(size), int(moved or 0))] * int(times or 1)
+    return found
 
 
 def in_blocks(tokens: Tokens, blocks: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:

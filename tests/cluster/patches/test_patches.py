@@ -46,6 +46,14 @@ def test_tables_that_are_kept_share_work_evenly_and_send_no_less_than_the_bound(
         assert plan.gap is not None and plan.gap >= 1
 
 
+@pytest.mark.parametrize(("heads", "devices", "direction"), [(16, 16, "backward"), (16, 64, "forward")])
+def test_late_rows_in_clusters_are_within_12_percent_of_the_bound(heads: int, devices: int, direction: str) -> None:
+    workload = Workload(n=2**20, d=128, heads=heads, kv_heads=1, mask="causal", direction=direction)
+    plan = best_patches(workload, devices)
+    assert plan is not None and plan.gap is not None and plan.gap < 1.12
+    assert plan.words_per_device * devices < 1.002 * plan.total_words
+
+
 def test_pairs_of_own_tokens_at_home_save_what_head_groups_send_for_the_first_rows_and_the_last_keys() -> None:
     for devices in (3, 4, 8):
         n, d = 64 * devices, 16
