@@ -71,7 +71,7 @@ def directed(draw: st.DrawFn, longest: int = 9, widest: int = 4) -> Workload:
 
 def _is_for_others(problems, names: tuple[str, ...]) -> bool:
     """Whether a form is not searched for these problems."""
-    if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows"):
+    if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows", "row_sums"):
         return not problems.is_one_dense
     if names[0] == "group_positions":
         return not (problems.group > 1 and problems.roll(keys=True))
@@ -94,6 +94,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "kept_rows": rows,
         "group_positions": rows,
         "stacked_rows": range(1, problems.group * problems.most_rows + 1),
+        "row_sums": range(1, problems.group * problems.most_rows + 1),
+        "key_sums": keys,
         "waiting_rows": range(problems.most_rows + 1),
         "waiting_keys": range(problems.most_keys + 1),
         "keys_per_split": range(1, -(-problems.most_keys // 2) + 1),

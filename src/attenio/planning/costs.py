@@ -21,6 +21,8 @@ _SINGLE_ENTRIES = (
 MAY_BE_NONE = frozenset(("resident_keys", "saved_state", "waiting_rows", "waiting_keys"))
 # Of dense problems, whose gradients may wait.
 _WAITING_TILES = frozenset(("waiting_rows", "waiting_keys"))
+# Of dense problems too: the rows of all heads lie one under the other.
+_STACKED_TILES = frozenset(("stacked_rows", "row_sums"))
 # Of rows, or keys, that come and go one by one, and where they may.
 ROLLING_TILES = {
     "rolling_rows": "where the first row does not need the last key",
@@ -148,7 +150,7 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
             f"{dataflow.value} has gradients wait where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
-    if "stacked_rows" in tiles and not problems_of(workload, dataflow).is_one_dense:
+    if not _STACKED_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).is_one_dense:
         raise InvalidInput(
             f"{dataflow.value} stacks rows where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"

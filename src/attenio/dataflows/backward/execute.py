@@ -24,6 +24,7 @@ from attenio.dataflows.backward.query_stationary import query_stationary
 from attenio.dataflows.backward.rolling_keys import rolling_keys
 from attenio.dataflows.backward.spilled_gradients import spilled_gradients
 from attenio.dataflows.backward.standing_sinks import StandingSinks
+from attenio.dataflows.backward.staying_sums import key_sums, row_sums
 from attenio.dataflows.backward.tiled_products import tiled_products
 from attenio.dataflows.backward.two_pass import two_pass
 from attenio.dataflows.backward.waiting_keys import waiting_keys
@@ -105,7 +106,7 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             key_stationary(problem, plan.tiles, fast)
         case Dataflow.QUERY_STATIONARY:
             tiled = passing_keys if "kept_keys" in plan.tiles else query_stationary
-            other = key_ring if "ring_keys" in plan.tiles else tiled
+            other = key_ring if "ring_keys" in plan.tiles else key_sums if "key_sums" in plan.tiles else tiled
             run = waiting_rows if "waiting_rows" in plan.tiles else other
             run(problem, plan.tiles, fast)
         case Dataflow.TWO_PASS:
@@ -117,7 +118,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
         case Dataflow.SPILLED_GRADIENTS:
             spilled_gradients(problem, plan.tiles, fast)
         case Dataflow.KEPT_ROW_GRADIENTS:
-            other = waiting_keys if "waiting_keys" in plan.tiles else kept_row_gradients
+            tiled = row_sums if "row_sums" in plan.tiles else kept_row_gradients
+            other = waiting_keys if "waiting_keys" in plan.tiles else tiled
             run = rolling_keys if "rolling_keys" in plan.tiles else other
             run(problem, plan.tiles, fast)
         case _:

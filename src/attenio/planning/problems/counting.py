@@ -19,6 +19,7 @@ from attenio.planning.words.form import (
     RowTile,
 )
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
+from attenio.planning.words.staying_sums import StayingSums, sums_words, words_that_pass
 from attenio.planning.words.waiting_rows import WaitingRows, held_words, read_again
 
 
@@ -51,7 +52,7 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, StackedRows | KeyRing):
+    if isinstance(phase, StackedRows | StayingSums | KeyRing):
         return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -91,6 +92,9 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(read_again(phase, seen.keys, tiles[phase.tile], tiles[phase.slots]))
         case StackedRows():
             return int(passing_words(phase, group * seen.rows, seen.keys, tiles[phase.tile], tiles[phase.slots]))
+        case StayingSums():
+            words = sums_words(phase, (group, seen.rows, seen.keys), 0)
+            return int(words_that_pass(phase, ceil_div(words.rows, tiles[phase.tile]), words.keys, tiles[phase.sums]))
         case KeyRing():
             return 0
         case Rectangle():
@@ -129,6 +133,10 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case StackedRows():
             a, slots = min(tiles[phase.tile], problems.group * problems.rows), min(tiles[phase.slots], problems.keys)
             return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
+        case StayingSums():
+            words = sums_words(phase, (problems.group, problems.rows, problems.keys), 0)
+            a, sums = min(tiles[phase.tile], words.rows), min(tiles[phase.sums], words.keys)
+            return int(a * phase.per_row + sums * phase.per_sum + phase.beside)
         case KeyRing():
             return int(min(tiles[phase.slots], problems.keys) * phase.per_slot + phase.beside)
         case Rectangle():

@@ -10,6 +10,7 @@ from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
 from attenio.planning.words.form import Form, KeptTile, KeyRing, RollingTile, Sizes
 from attenio.planning.words.stacked_rows import StackedRows
+from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
 from attenio.workload import Direction
 
@@ -45,7 +46,7 @@ ROLLING = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS)
 # They have forms for some problems alone.
 _FOR_SOME = (*ROLLING, Dataflow.QUERY_STATIONARY)
 # The forms of a single score at a time.
-_WITH_SLOTS = KeptTile | RollingTile | WaitingRows | StackedRows | KeyRing
+_WITH_SLOTS = KeptTile | RollingTile | WaitingRows | StackedRows | StayingSums | KeyRing
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -102,7 +103,7 @@ def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, 
         unfit: list[type] = []
         rolls = shape.keys_roll if dataflow is Dataflow.KEPT_ROW_GRADIENTS else shape.rows_roll
         unfit += [] if rolls and dataflow in ROLLING else [RollingTile]
-        unfit += [] if shape.dense else [WaitingRows, StackedRows]
+        unfit += [] if shape.dense else [WaitingRows, StackedRows, StayingSums]
         unfit += [] if shape.band else [KeyRing]
         forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)))
         if sizes.group > 1 and not shape.keys_roll:  # elsewhere heads together save next to nothing

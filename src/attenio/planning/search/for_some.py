@@ -1,4 +1,4 @@
-"""Phases for some problems alone: waiting rows and stacked rows, for dense ones, and a ring of keys, for bands."""
+"""Phases for some problems alone: waiting and stacked rows and sums that stay, for dense ones; a ring, for bands."""
 
 from math import inf
 from typing import assert_never
@@ -6,9 +6,10 @@ from typing import assert_never
 from attenio.planning.problems import Problems
 from attenio.planning.words.form import KeyRing
 from attenio.planning.words.stacked_rows import StackedRows, StackedWords, best_stacked_rows, stacked_floor
+from attenio.planning.words.staying_sums import StayingSums, sums_words
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
-ForSome = WaitingRows | StackedRows | KeyRing
+ForSome = WaitingRows | StackedRows | StayingSums | KeyRing
 
 
 def best_for_some(
@@ -26,6 +27,12 @@ def best_for_some(
                 return None
             words, tile, slots = best_stacked_rows(stacked, inf if spare is None else spare)
             return words, {phase.tile: tile, phase.slots: slots}
+        case StayingSums():
+            staying = sums_words(phase, (problems.group, problems.rows, problems.keys), fast_words)
+            if staying.most < 1:
+                return None
+            words, tile, sums = best_stacked_rows(staying, inf if spare is None else spare)
+            return words, {phase.tile: tile, phase.sums: sums}
         case KeyRing():
             needed = ring_of(problems)
             return (0, {phase.slots: needed}) if needed * phase.per_slot + phase.beside <= fast_words else None
@@ -41,6 +48,9 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float
             return inf if slots < 1 else float(words)
         case StackedRows():
             return stacked_floor(phase, problems.group * problems.rows, problems.keys, fast_words)
+        case StayingSums():
+            staying = sums_words(phase, (problems.group, problems.rows, problems.keys), fast_words)
+            return inf if staying.most < 1 else staying.floor()
         case KeyRing():
             # a row needs as many keys as all do on average, which is known already
             if problems.scores * phase.per_slot > problems.rows * (fast_words - phase.beside):

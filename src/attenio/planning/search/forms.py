@@ -30,6 +30,7 @@ from attenio.planning.words.form import (
     RowTile,
 )
 from attenio.planning.words.stacked_rows import StackedRows
+from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
 
 # Answers that a pattern of blocks keeps.
@@ -152,7 +153,7 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             return _best_kept(problems, phase, fast_words, spare)
         case RollingTile():
             return _best_rolling(problems, phase, fast_words)
-        case WaitingRows() | StackedRows() | KeyRing():
+        case WaitingRows() | StackedRows() | StayingSums() | KeyRing():
             found = best_for_some(problems, phase, fast_words, spare)
             return None if found is None else _PhaseTiles(*found)
         case Rectangle():
@@ -296,13 +297,12 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
         case RollingTile():
             rolling = _rolling(problems, phase, fast_words)
             return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.most)
-        case WaitingRows() | StackedRows() | KeyRing():
+        case WaitingRows() | StackedRows() | StayingSums() | KeyRing():
             return floor_for_some(problems, phase, fast_words)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
-            for room in rooms:
-                if row_room(problems, room) < 1:
-                    return inf
+            if min([row_room(problems, room) for room in rooms]) < 1:
+                return inf
             words = RectangleWords(problems, phase.visits, phase.loads, phase.saved, phase.may_pass)
             return problems.group * words.floor(rooms)
         case Product():

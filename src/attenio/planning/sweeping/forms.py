@@ -19,7 +19,7 @@ from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
-from attenio.planning.sweeping.stacked_rows import best_tiles_of_stacked, stacked_floors, stacked_of
+from attenio.planning.sweeping.stacked_rows import best_tiles_of_stacked, stacked_floors, stacked_of, sums_of
 from attenio.planning.words.form import (
     Form,
     Held,
@@ -33,6 +33,7 @@ from attenio.planning.words.form import (
     RowTile,
 )
 from attenio.planning.words.stacked_rows import StackedRows
+from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows, held_words
 
 Floats = NDArray[np.float64]
@@ -120,6 +121,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows():
                 more, held, tiles = _stacked(cases, phase, spare)
+            case StayingSums():
+                more, held, tiles = _staying(cases, phase, spare)
             case KeyRing():
                 ring = np.maximum(cases.band.longest_row, 1)
                 more, held, tiles = 0 * ring, ring * phase.per_slot + phase.beside, {phase.slots: ring}
@@ -196,6 +199,12 @@ def _stacked(cases: Cases, phase: StackedRows, limit: Ints) -> tuple[Ints, Ints,
     return words, held, {phase.tile: tile, phase.slots: slots}
 
 
+def _staying(cases: Cases, phase: StayingSums, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
+    words, tile, sums = best_tiles_of_stacked(sums_of(cases, phase), limit)
+    held = tile * phase.per_row + sums * phase.per_sum + phase.beside
+    return words, held, {phase.tile: tile, phase.sums: sums}
+
+
 def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleForms:
     (held,), seen = phase.held, seen_by(cases, phase)
     return RectangleForms(
@@ -268,7 +277,7 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             words, _, tiles = _waiting(cases, phase)
             fits = (tiles[phase.slots] >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_dense
             return np.where(fits, words, np.inf)
-        case StackedRows():
+        case StackedRows() | StayingSums():
             return stacked_floors(cases, phase, spare)
         case KeyRing():
             fits = np.maximum(cases.band.longest_row, 1) * phase.per_slot + phase.beside <= cases.fast_words

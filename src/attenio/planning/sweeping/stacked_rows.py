@@ -7,6 +7,7 @@ from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Cases, Ints, take
 from attenio.planning.words.stacked_rows import StackedRows, StackedWords
+from attenio.planning.words.staying_sums import StayingSums, SumsWords, sums_words
 
 Floats = NDArray[np.float64]
 
@@ -19,18 +20,26 @@ def stacked_of(cases: Cases, phase: StackedRows) -> StackedWords:
     )
 
 
-def stacked_floors(cases: Cases, phase: StackedRows, spare: Counts) -> Floats:
+def sums_of(cases: Cases, phase: StayingSums) -> SumsWords:
+    """The same of sums that stay."""
+    names = ("per_row", "per_sum", "beside", "loads", "travels", "once")
+    every = phase._replace(**{name: getattr(phase, name) + 0 * cases.rows for name in names})
+    return sums_words(every, (cases.group, cases.rows, cases.keys), cases.fast_words)
+
+
+def stacked_floors(cases: Cases, phase: StackedRows | StayingSums, spare: Counts) -> Floats:
     """Words that no tiles go below; infinite where none fit, a mask hides scores, or nothing is to spare."""
     found = np.full(len(cases), np.inf)
     free = (cases.row_unit == 1) & (cases.key_unit == 1) & (spare >= 0)
     index = np.flatnonzero(free & cases.band.is_dense)
     if index.size:
-        words = stacked_of(take(cases, index), take(phase, index))
+        some, few = take(cases, index), take(phase, index)
+        words = stacked_of(some, few) if isinstance(few, StackedRows) else sums_of(some, few)
         found[index] = np.where(words.most >= 1, words.floor(), np.inf)
     return found
 
 
-def best_tiles_of_stacked(words: StackedWords, limit: Ints) -> tuple[Ints, Ints, Ints]:
+def best_tiles_of_stacked(words: StackedWords | SumsWords, limit: Ints) -> tuple[Ints, Ints, Ints]:
     """Fewest words, the tile that has them, and slots, in cases in which some fit; beyond ``limit``, any."""
     low, high = np.asarray(words.fewest), np.asarray(words.end)
     best, counts = np.asarray(words.words(low)), low.copy()
@@ -53,7 +62,7 @@ def best_tiles_of_stacked(words: StackedWords, limit: Ints) -> tuple[Ints, Ints,
     return best, np.asarray(ceil_div(words.rows, counts)), np.asarray(words.slots(counts))
 
 
-def _take_better(words: StackedWords, index: Ints, tried: Ints, best: Ints, counts: Ints) -> None:
+def _take_better(words: StackedWords | SumsWords, index: Ints, tried: Ints, best: Ints, counts: Ints) -> None:
     """Replace words and numbers of tiles of some cases where others move less, or as few in fewer tiles."""
     if not index.size:
         return

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.planning.words.stacked_rows import StackedRows
+from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
 
 
@@ -200,7 +201,8 @@ class KeyRing(NamedTuple):
     beside: Counts
 
 
-Phase = RowTile | KeptTile | RollingTile | WaitingRows | StackedRows | KeyRing | Rectangle | Product | Resident
+_OfDense = WaitingRows | StackedRows | StayingSums
+Phase = RowTile | KeptTile | RollingTile | _OfDense | KeyRing | Rectangle | Product | Resident
 
 
 class Form(NamedTuple):

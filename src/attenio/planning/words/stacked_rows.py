@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, floor_div, larger, smaller, where
+from attenio.planning.words.staying_sums import SumsWords
 
 # Floors are in floating point, off by less than this factor.
 _ROUNDING = 1 - 1e-12
@@ -117,7 +118,7 @@ def stacked_floor(phase: StackedRows, rows: int, keys: int, fast_words: int) -> 
     return min(found * _ROUNDING, all_stay)
 
 
-def best_stacked_rows(words: StackedWords, limit: float) -> tuple[int, int, int]:
+def best_stacked_rows(words: StackedWords | SumsWords, limit: float) -> tuple[int, int, int]:
     """The fewest words, the rows of a tile that has them, the fewest of these, and slots; beyond ``limit``, any.
 
     Numbers of tiles are tried from both ends, as long as their floors are below the best.

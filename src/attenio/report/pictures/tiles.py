@@ -48,7 +48,8 @@ def _tile(plan: Plan) -> tuple[int, int]:
     """Queries and keys of a tile of scores, by whatever names the dataflow has for them."""
     tiles = dict(plan.tiles)
     # what passes does so one by one
-    one_row, one_key = "kept_rows" in tiles or "ring_keys" in tiles, "kept_keys" in tiles
+    one_row = not {"kept_rows", "ring_keys", "row_sums"}.isdisjoint(tiles)
+    one_key = not {"kept_keys", "key_sums"}.isdisjoint(tiles)
     rows = next((tiles[name] for name in _ROWS if name in tiles), 0) or (
         1 if one_row else tiles.get("score_rows", plan.workload.queries)
     )

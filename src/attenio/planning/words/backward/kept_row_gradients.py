@@ -15,7 +15,13 @@ and t slots and with probabilities made again:
 moved   G F d + g (V(e) - K(e, t))(G(d + w) + dv) more
 peak    b'dv w less in the first pass, and e'(d + c'w) + t' g (d + c' + w) + w
 
-Dense problems have a form in which all keys stay, and dK and dV of t keys wait for a second pass over the rows:
+Dense problems have a form in which dQ of s rows, one in hand among them, stays while Q and dO come again, with P tiles
+of keys, N = g n rows, and one row that is still there for the next tile; D is stored once, by all but one if P is 2:
+
+moved = g n (2d + 2dv + w) + 2m(d + dv) + (P - 1)((N - 1)(d + dv + 2w) + (N - s')2dw) + Nw
+peak  = b'(d + dv)(1 + w) + s'dw + d + dv + 4w + 1
+
+They have another in which all keys stay, and dK and dV of t keys wait for a second pass over the rows:
 
 moved = g n (2d + 2dv + w) + 2m(d + dv), and g (n - s)(d + dv + 3w) more if t > 0
 peak  = t(d + dv) + s' g (d + dv + 2w) + 2w + 1 + max((m - t)(d + dv)(1 + w) + g dw, t(d + dv)w)
@@ -26,6 +32,7 @@ from attenio.masks.patterns.sums import ceil_div, where
 from attenio.planning.words.backward.common import all_gradients, stationary_words
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 from attenio.planning.words.kept_keys import column_groups
+from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
 
 _ROLLING = ("rolling_keys", "kept_rows")
@@ -55,7 +62,24 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     several = [count for count in column_groups(d, dv) if type(count) is not int or count > 1]
     apart = (_apart(sizes, whole, ceil_div(dv, count)) for count in several)
     rolling = RollingTile(*_ROLLING, *phase[2:-1])
-    return whole, *apart, _waiting(sizes), Form(_ROLLING, (rolling,), fixed)
+    return whole, *apart, _waiting(sizes), Form(_ROLLING, (rolling,), fixed), _sums(sizes)
+
+
+def _sums(sizes: Sizes) -> Form:
+    d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
+    phase = StayingSums(
+        "key_tile",
+        "row_sums",
+        per_row=stationary_words(sizes),
+        per_sum=d * w,
+        beside=d + dv + 4 * w + 1,
+        loads=d + dv + 2 * w,
+        travels=2 * d * w,
+        once=w,
+        across=True,
+    )
+    fixed = all_gradients(sizes) + sizes.rows * (sizes.group * (d + 2 * dv + w))
+    return Form(("row_sums", "key_tile"), (phase,), fixed)
 
 
 def _waiting(sizes: Sizes) -> Form:

@@ -13,6 +13,12 @@ Dense problems have a form in which all rows of a group stay, and dQ of t positi
 moved = g n (2d + 2dv + w) + 2m(d + dv), and (m - s)(d + dv) more if t > 0
 peak  = g t (d + dv + 2w) + s'(d + dv) + 2w + 1 + max(g (n-t)(d + dv + 2w + dw) + (d + dv)w, g t dw)
 
+They have another in which dK and dV of s keys, one in hand among them, stay while K and V come again, with P tiles of
+the rows of all heads, and one key that is still there for the next tile:
+
+moved = g n (2d + 2dv + w) + 2m(d + dv) + (P - 1)((m - 1)(d + dv) + (m - s')2(d + dv)w)
+peak  = a'(d + dv + (d+2)w) + s'(d + dv)w + d + dv + 2w + 1
+
 Where rows, columns and keys are a band there is a form with a ring of all keys that a row needs, r of them, with their
 gradients. A row makes its output and its log-sum-exp again from these, so that neither is read:
 
@@ -23,6 +29,7 @@ peak  = r'(d + dv)(1 + w) + d + dv + max(d, dv)w + 4w
 from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import all_gradients, passing_words, stationary_words
 from attenio.planning.words.form import Form, Held, KeptTile, KeyRing, RowTile, Sizes
+from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
 
 
@@ -42,7 +49,23 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         live=phase.live,
     )
     kept = Form(("query_tile", "kept_keys"), (slots,), fixed)
-    return kept, Form(("query_tile", "key_tile"), (phase,), fixed), _waiting(sizes), _ring(sizes)
+    return kept, Form(("query_tile", "key_tile"), (phase,), fixed), _waiting(sizes), _ring(sizes), _sums(sizes)
+
+
+def _sums(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = StayingSums(
+        "stacked_rows",
+        "key_sums",
+        per_row=d + dv + (d + 2) * w,
+        per_sum=(d + dv) * w,
+        beside=d + dv + 2 * w + 1,
+        loads=d + dv,
+        travels=2 * (d + dv) * w,
+        once=0 * d,
+    )
+    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
+    return Form(("stacked_rows", "key_sums"), (phase,), fixed)
 
 
 def _ring(sizes: Sizes) -> Form:
