@@ -105,3 +105,14 @@ def test_a_row_whose_gradient_waits_makes_room_for_the_gradient_of_a_key():
     d = 3
     game = GradientGame(needed=(3, 3), fast_words=2 * (2 * d + 2) + 2 * 2 * d, d=d, value_dim=d)
     assert game.optimum() == 2 * (3 * d + 1) + 2 * 2 * d + 2 * d + 2 * 2 * d
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(2, 2), (2, 3), (3, 2)])
+def test_once_rows_and_their_gradients_stay_beside_a_key_no_game_beats_a_plan_for_gradients(rows, keys):
+    """The first key finishes its gradient before the rows begin theirs, and the last one after them."""
+    d = 4
+    workload = Workload(queries=rows, keys=keys, d=d, direction="backward")
+    least = rows * (3 * d + 2) + 2 * d
+    for free in range(least, least + 2 * d + 1, d):
+        game = GradientGame(needed=needed_keys(workload), fast_words=free, d=d, value_dim=d)
+        assert best_plan_for(workload, free + 3).moved_words <= game.optimum()

@@ -71,7 +71,8 @@ def test_under_a_causal_mask_slots_keep_keys_with_their_gradients():
 def with_all_rows(problem, tiles):
     t, s = min(tiles["waiting_rows"], problem.n), min(tiles["kept_keys"], problem.m)
     n, m, d, dv, w, g = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
-    moved = g * n * (2 * d + 2 * dv + w) + 2 * m * (d + dv) + ((m - s) * (d + dv) if t else 0)
+    again = 0 if t == 0 else m - s if t < n else max(0, m - 2 * s)
+    moved = g * n * (2 * d + 2 * dv + w) + (2 * m + again) * (d + dv)
     first = g * (n - t) * (d + dv + 2 * w + d * w) + (d + dv) * w
     return moved, g * t * (d + dv + 2 * w) + s * (d + dv) + 2 * w + 1 + max(first, g * t * d * w)
 

@@ -12,6 +12,9 @@ for each key if any did, those in the slots first:
     for each row that waited:  p;  dS;  dq += scale dS k
 store dQ
 
+If all rows wait, as many keys as there are slots come in the second pass for the first time, last of all, and have
+their gradients made after it: they meet the rows for dk and dv as those in the first pass do.
+
 Each row makes one score at a time. Fast memory: Q, dO, L and D of all rows; then dQ of those that do not wait and the
 gradients of one key, or dQ of those that did; slots, a score and its gradient, a word of O.
 """
@@ -41,7 +44,9 @@ def waiting_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
         raise ValueError("rows wait where every row needs every key")
     n, every = problem.pattern.rows, list(range(problem.pattern.keys))
     waiting, slots = min(tiles["waiting_rows"], n), min(tiles["kept_keys"], len(every))
-    visits = turns([every, every] if waiting else [every], slots=slots)
+    last = slots if waiting == n else 0
+    passes = [every[: len(every) - last], every, every[len(every) - last :]] if waiting else [every]
+    visits = turns(passes, slots=slots)
     with (
         fast.scratch("S", 1, 1),
         fast.scratch("dP", 1, 1),
@@ -53,7 +58,7 @@ def waiting_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
         held = slice(0, slots)
         keys = K_buffer.over(held, problem.K.columns), V_buffer.over(held, problem.V.columns)
         with _rows(problem, fast, slice(waiting, n), O_element) as others, _begun(problem, fast, others) as now:
-            _first_pass(problem, fast, (waited, now), keys, next(visits))
+            _gradients_of_keys(problem, fast, (waited, now), keys, next(visits))
             fast.store(now.dQ, problem.dQ)
         problem.advance(problem.group * (n - waiting))
         if not waiting:
@@ -63,19 +68,21 @@ def waiting_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
                 k, v = _visited(problem, fast, keys, visit)
                 add_gradients(fast, problem.arithmetic, now[:4], (k, v), Sums(dQ=now.dQ))
             fast.store(now.dQ, problem.dQ)
+        if last:
+            _gradients_of_keys(problem, fast, (waited,), keys, next(visits))
         problem.advance(problem.group * waiting)
 
 
-def _first_pass(
-    problem: BackwardProblem, fast: FastMemory, rows: tuple[HeldRows, HeldRows], keys: _Keys, visits: list[Visit]
+def _gradients_of_keys(
+    problem: BackwardProblem, fast: FastMemory, rows: tuple[HeldRows, ...], keys: _Keys, visits: list[Visit]
 ) -> None:
     """Every key meets all rows; the first of them wait with dQ."""
     with fast.scratch("dK", 1, problem.depth) as dK_buffer, fast.scratch("dV", 1, problem.width) as dV_buffer:
         for visit in visits:
             k, v = _visited(problem, fast, keys, visit)
             dK, dV = dK_buffer.zeros(k.rows, problem.K.columns), dV_buffer.zeros(k.rows, problem.V.columns)
-            for some, waits in zip(rows, (True, False), strict=True):
-                sums = Sums(dQ=None if waits else some.dQ, dK=dK, dV=dV)
+            for place, some in enumerate(rows):
+                sums = Sums(dQ=some.dQ if place else None, dK=dK, dV=dV)
                 add_gradients(fast, problem.arithmetic, some[:4], (k, v), sums)
             fast.store(dK, problem.dK)
             fast.store(dV, problem.dV)

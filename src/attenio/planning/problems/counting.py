@@ -89,7 +89,7 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             read = seen.rolling_loads(tiles[phase.tile], tiles[phase.slots])
             return int(group * (phase.loads * read + phase.live * seen.touched_rows))
         case WaitingRows():
-            return int(read_again(phase, seen.keys, tiles[phase.tile], tiles[phase.slots]))
+            return int(read_again(phase, (seen.rows, seen.keys), tiles[phase.tile], tiles[phase.slots]))
         case StackedRows():
             return int(passing_words(phase, group * seen.rows, seen.keys, tiles[phase.tile], tiles[phase.slots]))
         case StayingSums():

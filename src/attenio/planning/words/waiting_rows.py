@@ -15,6 +15,7 @@ class WaitingRows(NamedTuple):
     Keys then pass a second time for these, but for those kept in s slots: loads*(m - s) if t is not 0. It holds
     t*per_row + s*per_slot + ``beside`` words, and the larger of (n - t)*(per_row + per_sum) + ``passing`` in the first
     pass and t*per_sum in the second. Words of rows are of all heads of a group. ``across``, keys stay and rows pass.
+    ``last``, if all rows wait, s keys come for the second pass alone and finish their gradients after it: m - 2s.
     """
 
     tile: str
@@ -26,6 +27,7 @@ class WaitingRows(NamedTuple):
     beside: Counts
     loads: Counts
     across: bool = False
+    last: bool = False
 
 
 def held_words(phase: WaitingRows, rows: Counts, waiting: Counts, slots: Counts) -> Counts:
@@ -34,9 +36,13 @@ def held_words(phase: WaitingRows, rows: Counts, waiting: Counts, slots: Counts)
     return waiting * phase.per_row + slots * phase.per_slot + phase.beside + larger(first, waiting * phase.per_sum)
 
 
-def read_again(phase: WaitingRows, keys: Counts, waiting: Counts, slots: Counts) -> Counts:
-    """Words of keys that come a second time."""
-    return where(waiting > 0, phase.loads * (keys - smaller(slots, keys)), 0 * keys)
+def read_again(phase: WaitingRows, shape: tuple[Counts, Counts], waiting: Counts, slots: Counts) -> Counts:
+    """Words of keys that come a second time, for a problem of so many rows and keys."""
+    rows, keys = shape
+    again = keys - smaller(slots, keys)
+    if phase.last:
+        again = where(waiting < rows, again, larger(keys - 2 * slots, 0))
+    return where(waiting > 0, phase.loads * again, 0 * keys)
 
 
 def best_waiting_rows(
@@ -57,5 +63,9 @@ def best_waiting_rows(
     even = ceil_div(rows * (phase.per_row + phase.per_sum) + phase.passing, phase.per_row + 2 * phase.per_sum)
     later = smaller(even, rows)
     waiting = where(slots(later - 1) >= slots(later), later - 1, later)
+    if phase.last:
+        most, all_wait = slots(waiting), slots(rows)
+        fewer = larger(keys - 2 * all_wait, 0) < keys - smaller(most, keys)
+        waiting = where((all_wait >= 1) & (fewer | (most < 1)), rows, waiting)
     waiting = where(slots(0 * rows) >= 1, 0 * rows, waiting)
-    return read_again(phase, keys, waiting, slots(waiting)), waiting, slots(waiting)
+    return read_again(phase, (rows, keys), waiting, slots(waiting)), waiting, slots(waiting)

@@ -10,7 +10,7 @@ peak  = a'(d + dv + (d+2)w) + s'(d + dv)(1 + w) + 2w + 1
 
 Dense problems have a form in which all rows of a group stay, and dQ of t positions waits for a second pass over keys:
 
-moved = g n (2d + 2dv + w) + 2m(d + dv), and (m - s)(d + dv) more if t > 0
+moved = g n (2d + 2dv + w) + 2m(d + dv), and (m - s)(d + dv) more if t > 0, or max(0, m - 2s)(d + dv) if t = n
 peak  = g t (d + dv + 2w) + s'(d + dv) + 2w + 1 + max(g (n-t)(d + dv + 2w + dw) + (d + dv)w, g t dw)
 
 They have another in which dK and dV of s keys, one in hand among them, stay while K and V come again, with P tiles of
@@ -85,6 +85,7 @@ def _waiting(sizes: Sizes) -> Form:
         passing=(d + dv) * w,
         beside=2 * w + 1,
         loads=d + dv,
+        last=True,
     )
     fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
     return Form(("waiting_rows", "kept_keys"), (phase,), fixed)
