@@ -155,12 +155,15 @@ def test_a_tape_hands_over_other_tensors(found):
     assert len(found.maps) == 6  # of two times three tensors
 
 
-@pytest.mark.parametrize("heads, widths, columns, panel", [(6, (64, 48), 64, 64), (360, (80, 72), 96, 32)], ids=str)
+@pytest.mark.parametrize(
+    "heads, widths, columns, panel", [(6, (64, 48), 64, 64), (360, (80, 72), 96, 32), (6, (104, 128), 128, 64)], ids=str
+)
 def test_a_launch_of_gradients_hands_over_what_the_kernel_needs(found, heads, widths, columns, panel):
     problem = problem_of(drawn((2, heads, heads // 3, 70, 330), widths), Visibility(group=3, above=265))
     d_output = torch.randn((*problem.query.shape[:-1], widths[1])).bfloat16()
     kv_heads = 2 * heads // 3
-    statistics = RowStatistics.of(problem, (*forward_by_definition(problem), d_output), 3 * kv_heads, columns)
+    saved = (*forward_by_definition(problem), d_output)
+    statistics = RowStatistics.of(problem, saved, 3 * kv_heads, columns, as_offsets=True)
     call = BackwardCall.of(problem, config_of(problem), VisibleRows.of(problem), statistics)
     launch_key_stationary(call, Chunk(range(kv_heads), range(3), range(statistics.padded), 2))
     _, d_key, d_value = gradients_by_definition(problem, d_output)
@@ -170,8 +173,8 @@ def test_a_launch_of_gradients_hands_over_what_the_kernel_needs(found, heads, wi
     assert (work.blocks, work.programs) == (kv_heads * 3, programs) and call.config.d == columns
     assert work.Counters == counters(problem.query.device, 2).data_ptr()
     assert (work.first_head, work.together, work.group_parts, work.padded) == (0, 2, 1, statistics.padded)
-    assert work.QueryGradients == statistics.dq_acc.data_ptr() and work.Lse == statistics.lse.data_ptr()
-    assert work.Delta == statistics.delta.data_ptr() and work.scale == pytest.approx(0.1)
+    assert work.QueryGradients == statistics.dq_acc.data_ptr() and work.Offsets == statistics.lse.data_ptr()
+    assert work.scale == pytest.approx(0.1)
     assert function[1:] == ("key_stationary_kernel", shared_bytes) and shared_bytes <= SHARED_BYTES
-    assert (programs, threads) == (min(132, work.blocks), 512)
+    assert (programs, threads) == (min(132, work.blocks), 384 if columns == 128 else 512)
     assert {each[-1][-2:] for each in found.maps.values()} == {(64, panel), (128, panel)}

@@ -1,5 +1,7 @@
 """What is done to single rows between the launches of the backward kernels, in Triton's interpreter."""
 
+import math
+
 import pytest
 import torch
 
@@ -40,8 +42,10 @@ def test_rows_are_prepared_and_converted(n, width, d):
     alone = RowStatistics.of(problem, saved)
     alone.between(range(0), range(4))
     assert torch.equal(alone.lse, statistics.lse) and torch.equal(alone.delta, statistics.delta)
-    by_threads = RowStatistics.of(problem, saved, by_threads=True)
-    by_threads.between(range(0), range(4))
-    # Of four threads each has two of every eight rows, and those of two neighbouring eights come together.
-    for mine, rows in ((by_threads.lse, alone.lse), (by_threads.delta, alone.delta)):
-        assert torch.equal(mine.view(-1, 4, 2, 2), rows.view(-1, 2, 4, 2).transpose(1, 2))
+    offsets = RowStatistics.of(problem, saved, as_offsets=True)
+    offsets.between(range(0), range(4), scale=0.5)
+    numbers = offsets.lse.double()
+    assert (numbers[:, 6:] == 0).all()
+    expected = torch.where(alone.lse == torch.inf, 2.0**120, alone.lse.double() / (0.5 * math.log2(math.e)))
+    torch.testing.assert_close(numbers[:, :3].sum(1), expected, rtol=2**-22, atol=0)
+    torch.testing.assert_close(numbers[:, 3:6].sum(1), alone.delta.double(), rtol=2**-23, atol=0)

@@ -46,7 +46,7 @@ def key_stationary_gradients(
     groups, group = groups or groups_for(problem, config), problem.group
     streams, heads_at_once = groups.streams, groups.streams * groups.most * group
     statistics = RowStatistics.of(
-        problem, saved, heads_at_once, config.d, fixed_point=config.fixed_point, by_threads=config.is_cuda
+        problem, saved, heads_at_once, config.d, fixed_point=config.fixed_point, as_offsets=config.is_cuda
     )  # fmt: skip
     call = BackwardCall.of(problem, config, VisibleRows.of(problem), statistics)
     tiles = range(-(-problem.keys // config.keys))

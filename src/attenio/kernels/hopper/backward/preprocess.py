@@ -3,7 +3,8 @@
 ``preprocess_kernel`` converts the dQ accumulators of rows that are done to gradients. For rows that come next it clears
 the accumulators and computes, in one pass over O and dO,
     lse_i = m_i + log2 l_i  (infinite where a row sees nothing, so that its P is 0);  D_i = dO_i . O_i
-and, where accumulators are integers, the fixed-point scale of the row (``fixed_point``).
+and, where accumulators are integers, the fixed-point scale of the row (``fixed_point``). Kernels that subtract lse and
+D by products take them as ``OFFSETS`` numbers of bf16 (``cuda/key_stationary.cu``).
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
@@ -16,12 +17,18 @@ import triton.language as tl
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.hopper.backward.fixed_point import Maxima, fixed_point_scale
+from attenio.kernels.hopper.cuda.key_stationary import OFFSETS
 from attenio.kernels.replay.launches import launch_specialized
 
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.
 PADDING = 128
+# Numbers of a row as products take lse and delta.
+_OFFSETS = tl.constexpr(OFFSETS)
+_LOG2_E = tl.constexpr(LOG2_E)
+_HUGE = tl.constexpr(2.0**120)
 
 
 @triton.jit
@@ -62,20 +69,26 @@ def _clear(DQAcc, at, D: tl.constexpr):
 
 
 @triton.jit
+def _bf16_part(numbers, place):
+    """The first, second or third of three numbers of bf16 that sum to one of fp32, as fp32."""
+    first = numbers.to(tl.bfloat16).to(tl.float32)
+    second = (numbers - first).to(tl.bfloat16).to(tl.float32)
+    return tl.where(place == 0, first, tl.where(place == 1, second, numbers - first - second))
+
+
+@triton.jit
 def _prepare(
     Out, dO, Largest, Total, Lse, Delta, DQScale, MaximaBits, batch, head, from_row, to_row, acc_row, batch_head, tile,
-    o_b, o_h, o_n, g_b, g_h, g_n, queries, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, PARTS: tl.constexpr,
-    BY_THREADS: tl.constexpr,
+    o_b, o_h, o_n, g_b, g_h, g_n, queries, scale, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, PARTS: tl.constexpr,
+    AS_OFFSETS: tl.constexpr,
 ):  # fmt: skip
     """The numbers of 64 rows of a head, which are read from ``from_row`` on and go to ``to_row``, or ``acc_row``.
 
-    In the order of rows, or ``BY_THREADS`` of a product: pairs of rows j and j + 1 that one thread has side by side.
+    They are two of fp32, or eight of bf16 ``AS_OFFSETS``: three that sum to lse over the scale, three that sum to
+    delta, and two zeros.
     """
     of_tile, columns = tl.arange(0, 64), tl.arange(0, PADDED_WIDTH)
     positions = tile * 64 + of_tile
-    places = positions
-    if BY_THREADS:
-        places = tile * 64 + (of_tile & 49 | (of_tile & 6) << 1 | of_tile >> 2 & 2)
     inside = positions < queries
     inside_tile = inside[:, None] & (columns < WIDTH)[None, :]
     rows = positions.to(tl.int64)[:, None]
@@ -85,9 +98,20 @@ def _prepare(
     largest = tl.load(Largest + from_row + positions, mask=inside, other=0.0)
     output = tl.load(o, mask=inside_tile, other=0.0, eviction_policy="evict_first").to(tl.float32)
     gradient = tl.load(g, mask=inside_tile, other=0.0).to(tl.float32)
-    tl.store(Lse + to_row + places, tl.where(total == 0.0, float("inf"), largest + tl.log2(total)))
-    delta = tl.sum(output * gradient, 1)
-    tl.store(Delta + to_row + places, delta)
+    lse, delta = tl.where(total == 0.0, float("inf"), largest + tl.log2(total)), tl.sum(output * gradient, 1)
+    if AS_OFFSETS:
+        place = tl.arange(0, _OFFSETS)[None, :]
+        # Products multiply each by 0: an infinite lse would be NaN, and an infinite delta make P so, where dP is
+        # infinite anyway. NaN stays NaN.
+        lse = lse / (scale * _LOG2_E)
+        lse = tl.where(tl.abs(lse) > _HUGE, tl.where(lse > 0.0, _HUGE, -_HUGE), lse)
+        delta = tl.where(tl.abs(delta) <= _HUGE, delta, 0.0)
+        numbers = tl.where(place < 3, _bf16_part(lse[:, None], place), _bf16_part(delta[:, None], place - 3))
+        to = Lse + (to_row + positions)[:, None] * _OFFSETS + place
+        tl.store(to, tl.where(place < 6, numbers, 0.0).to(tl.bfloat16))
+    else:
+        tl.store(Lse + to_row + positions, lse)
+        tl.store(Delta + to_row + positions, delta)
     if PARTS > 0:
         tl.store(DQScale + acc_row + positions, fixed_point_scale(gradient, delta, MaximaBits, batch_head, PARTS))
 
@@ -97,7 +121,7 @@ def preprocess_kernel(
     Out, dO, Largest, Total, Lse, Delta, DQAcc, DQScale, MaximaBits, dQ,
     o_b, o_h, o_n, g_b, g_h, g_n, heads, group, queries, padded, scale, first_done, done, first_next, following,
     WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, D_WIDTH: tl.constexpr, D: tl.constexpr, ACCUMULATES: tl.constexpr,
-    PARTS: tl.constexpr, BY_THREADS: tl.constexpr,
+    PARTS: tl.constexpr, AS_OFFSETS: tl.constexpr,
 ):  # fmt: skip
     """A program takes 64 rows of a head that is done, one of ``done`` from ``first_done`` on, and those of one to come.
 
@@ -118,7 +142,7 @@ def preprocess_kernel(
         _prepare(
             Out, dO, Largest, Total, Lse, Delta, DQScale, MaximaBits, head // heads, head % heads,
             head * queries, head * padded, place * padded, head // group, tile,
-            o_b, o_h, o_n, g_b, g_h, g_n, queries, WIDTH, PADDED_WIDTH, PARTS, BY_THREADS,
+            o_b, o_h, o_n, g_b, g_h, g_n, queries, scale, WIDTH, PADDED_WIDTH, PARTS, AS_OFFSETS,
         )  # fmt: skip
 
 
@@ -140,8 +164,8 @@ class RowStatistics(NamedTuple):
     dq_scale: Tensor | None
     maxima: Maxima | None
     group: int
-    # Whether lse and delta are in the order in which threads of a product have rows.
-    by_threads: bool = False
+    # Whether ``lse`` has both, as operands of products: eight numbers of bf16 for each row.
+    as_offsets: bool = False
 
     @classmethod
     def of(
@@ -152,14 +176,17 @@ class RowStatistics(NamedTuple):
         d: int = 0,
         *,
         fixed_point: bool = False,
-        by_threads: bool = False,
+        as_offsets: bool = False,
     ) -> "RowStatistics":
         """From output, largest, total and gradient; with accumulators ``d`` wide of so many heads at once, if any."""
         flat = (grouped_heads(tensor).flatten(1, 2) for tensor in (saved[0], saved[3]))
         output, gradient = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in flat)
         padded = -(-problem.queries // PADDING) * PADDING
         heads, device = problem.batch * problem.kv_heads * problem.group, output.device
-        lse, delta = torch.empty(2, heads * padded, dtype=torch.float32, device=device)
+        if as_offsets:
+            lse = delta = torch.empty(heads * padded, OFFSETS, dtype=torch.bfloat16, device=device)
+        else:
+            lse, delta = torch.empty(2, heads * padded, dtype=torch.float32, device=device)
         dq_acc = dq_scale = maxima = None
         if d and fixed_point:
             dq_acc = torch.empty(at_once * padded, d, dtype=torch.int32, device=device)
@@ -168,7 +195,7 @@ class RowStatistics(NamedTuple):
         elif d:
             dq_acc = torch.empty(at_once * padded, d, dtype=torch.float32, device=device)
         largest, total = saved[1].contiguous(), saved[2].contiguous()
-        return cls(output, gradient, largest, total, lse, delta, dq_acc, dq_scale, maxima, problem.group, by_threads)
+        return cls(output, gradient, largest, total, lse, delta, dq_acc, dq_scale, maxima, problem.group, as_offsets)
 
     @property
     def padded(self) -> int:
@@ -204,6 +231,6 @@ class RowStatistics(NamedTuple):
                 scale, done.start, len(done), following.start, len(following),
             ), (
                 width, max(16, 1 << (width - 1).bit_length()), *widths, self.dq_acc is not None,
-                0 if maxima is None else maxima.bits.shape[1], self.by_threads,
+                0 if maxima is None else maxima.bits.shape[1], self.as_offsets,
             ),
         )  # fmt: skip

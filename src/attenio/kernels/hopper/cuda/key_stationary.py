@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from attenio.kernels.hopper.backward.config import BackwardCall
 
 KERNEL = "key_stationary_kernel"
-# As in the kernel.
-ROWS, KEYS = 64, 128
-_K_BUFFERS, _WARPGROUPS = 2, 4
+# As in the kernel; offsets are numbers of bf16 of each row, three of lse, three of delta and zeros.
+ROWS, KEYS, OFFSETS = 64, 128, 8
+_K_BUFFERS, _PLACES, _MINUS_BYTES = 2, 4, 3 * 128
 # Columns that heads are computed in.
-WIDTHS = (64, 96)
-# Heads up to 64 wide: a tile of keys meets so many rows on average, or fewer. Blocks that follow each other in one
-# program gain 9 to 17 percent at 1K tokens and 3 at 4K causal; at 4K full Gluon's kernel is 2 percent faster. Wider
-# heads gain at every length: 2 to 7 percent from 4K tokens on, 8 to 12 at 1K (``studies/hopper/tuning.json``, run 31).
+WIDTHS = (64, 96, 128)
+# Heads wider than 96: a tile of keys meets so many rows on average, or fewer. Blocks that follow each other in one
+# program gain 3 to 5 percent at 1K tokens and 2 at 4K causal; at 4K full Gluon's kernel is 2 percent faster, at 16K as
+# fast. Narrower heads gain at every length: 1 to 8 percent with 64 columns, 4 to 12 with 96
+# (``studies/hopper/tuning.json``, run 33).
 _FEW_ROWS = 17 * 128
 
 
@@ -39,7 +40,7 @@ class GradientWork(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_void_p)
-            for name in ("QueryGradients", "KeyGradients", "ValueGradients", "Lse", "Delta", "Counters")
+            for name in ("QueryGradients", "KeyGradients", "ValueGradients", "Offsets", "Counters")
         ),
         *(
             (name, ctypes.c_int)
@@ -54,7 +55,7 @@ class GradientWork(ctypes.Structure):
 
 def gains(problem: KernelProblem, group: int) -> bool:
     """Whether the kernel is faster than Gluon's where so many query heads of a ``group`` are a block's."""
-    if columns_of(problem) == WIDTHS[0]:
+    if columns_of(problem) == WIDTHS[-1]:
         return _meets_few_rows(Band.of(problem), problem.queries, problem.keys, group)
     return True
 
@@ -67,16 +68,24 @@ def columns_of(problem: KernelProblem) -> int | None:
     return next((columns for columns in WIDTHS if widest <= columns), None)
 
 
+def dq_columns(d: int) -> int:
+    """Columns of a product of dQ: consumers have half of 128 each, and a warpgroup of its own all of fewer."""
+    return d // 2 if d == WIDTHS[-1] else d
+
+
 def rings_of(d: int) -> tuple[int, int, int]:
     """Stages of rows, slots of dS and tiles of dQ that leave, as in the kernel."""
-    return (4, 4, 2) if d == 64 else (4, 2, 1)
+    return {64: (4, 4, 2), 96: (3, 3, 1), 128: (2, 2, 2)}[d]
 
 
 def shared_bytes(d: int) -> int:
-    """Q and dO of every stage, K twice and V, slots of dS, tiles of dQ, two numbers of every row, barriers."""
+    """Q and dO of every stage, K twice and V, slots of dS, tiles of dQ, offsets of rows, numbers and barriers."""
     stages, slots, staged = rings_of(d)
-    matrices = 2 * d * (2 * stages * ROWS + (_K_BUFFERS + 1) * KEYS) + 2 * slots * KEYS * ROWS + 4 * staged * ROWS * d
-    return matrices + 8 * stages * ROWS + 8 * (3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots) + 4 * _K_BUFFERS
+    matrices = 2 * d * (2 * stages * ROWS + (_K_BUFFERS + 1) * KEYS) + 2 * slots * KEYS * ROWS
+    rows = 4 * staged * ROWS * dq_columns(d) + 2 * OFFSETS * stages * ROWS
+    return (
+        matrices + rows + _MINUS_BYTES + 4 * (_K_BUFFERS + _PLACES) + 8 * (3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots)
+    )
 
 
 @lru_cache(maxsize=512)
@@ -95,9 +104,9 @@ def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
     )
     programs = min(chunk.blocks, processors_of(device))
     arguments = (
-        statistics.dq_acc, call.gradients.key, call.gradients.value, statistics.lse, statistics.delta,
-        counters(device, 2), chunk.blocks, programs, chunk.batch_heads.start, chunk.together, problem.kv_heads,
-        call.group_parts, problem.group, problem.queries, problem.keys, band.above, statistics.padded,
+        statistics.dq_acc, call.gradients.key, call.gradients.value, statistics.lse, counters(device, 2), chunk.blocks,
+        programs, chunk.batch_heads.start, chunk.together, problem.kv_heads, call.group_parts, problem.group,
+        problem.queries, problem.keys, band.above, statistics.padded,
         problem.key.shape[-1], problem.value.shape[-1], problem.scale * LOG2_E, problem.scale,
     )  # fmt: skip
     masked = band.masks(problem.queries, problem.keys, KEYS)
@@ -110,14 +119,16 @@ def launcher_of(element: str, d: int, device: torch.device, *, masked: bool) -> 
     """Compiled and loaded once for each device."""
     del device  # a module belongs to the current one
     text = gradient_source(element, d, masked=masked)
-    return CudaLauncher(CudaKernel(KERNEL, text, element, WARPGROUP * _WARPGROUPS, shared_bytes(d), GradientWork))
+    warpgroups = 4 if dq_columns(d) == d else 3
+    return CudaLauncher(CudaKernel(KERNEL, text, element, WARPGROUP * warpgroups, shared_bytes(d), GradientWork))
 
 
 def gradient_source(element: str, d: int, *, masked: bool) -> str:
     """The kernel's text, with products that make scores, dP, gradients of keys or values, and dQ."""
     products = (
         Product("scores_product", ROWS), Product("held_product", ROWS, a_in_registers=True),
+        Product("offset_product", ROWS),
         Product("gradient_product", d, a_in_registers=True, b_by_columns=True),
-        Product("query_product", d, a_by_columns=True, b_by_columns=True),
+        Product("query_product", dq_columns(d), a_by_columns=True, b_by_columns=True),
     )  # fmt: skip
     return source("key_stationary", element, {"D": d, "MASKED": int(masked)}, products)

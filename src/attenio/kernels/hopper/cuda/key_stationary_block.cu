@@ -1,24 +1,30 @@
 // Of `key_stationary.cu`: sizes, places in shared memory, what a launch hands over, and which block is which.
 
 constexpr int ROWS = 64, KEYS = 128, OWN_KEYS = 64, CONSUMERS = 2;
-constexpr int STAGES = 4, SLOTS = D == 64 ? 4 : 2, K_BUFFERS = 2, STAGED = D == 64 ? 2 : 1;
+constexpr int STAGES = D == 64 ? 4 : D == 96 ? 3 : 2, SLOTS = D == 64 ? 4 : D == 96 ? 3 : 2, K_BUFFERS = 2;
+// Whether consumers compute dQ, half of the columns each, or a warpgroup of its own does.
+constexpr bool SHARES_DQ = D == 128;
+constexpr int DQ_COLUMNS = SHARES_DQ ? D / CONSUMERS : D, STAGED = D == 96 ? 1 : 2;
 constexpr int PANEL = panel(D), PANELS = D / PANEL;
 // Whether registers hold V, and S of the next rows beside dP of these.
 constexpr bool HOLDS_V = D == 64, HOLDS_BOTH = D == 64;
-// Registers of a thread: 128 at the start, of four warpgroups.
-constexpr int REGISTERS = D == 64 ? 208 : 200, DQ_REGISTERS = D == 64 ? 64 : 80, PRODUCER_REGISTERS = 32;
-constexpr int DQ_WARPGROUP = CONSUMERS, PRODUCER = CONSUMERS + 1, DQ_BARRIER = 1;
+// Registers of a thread: 128 at the start, of four warpgroups, or 168 of three.
+constexpr int REGISTERS = SHARES_DQ ? 240 : D == 64 ? 208 : 200, DQ_REGISTERS = D == 64 ? 64 : 80;
+constexpr int PRODUCER_REGISTERS = SHARES_DQ ? 24 : 32;
+constexpr int DQ_WARPGROUP = CONSUMERS, PRODUCER = SHARES_DQ ? CONSUMERS : CONSUMERS + 1, DQ_BARRIER = 1;
 // P is held times 2 to this, in fp16, which has three bits more than bf16 and is subnormal below 2^-14.
 constexpr float SHIFT = 14.0f, SHIFTED_BACK = 1.0f / 16384.0f;
 constexpr int APART = 16;             // how many row tiles apart blocks begin that add to the same rows of dQ
+constexpr int OFFSETS = 8, OFFSET_BYTES = ROWS * OFFSETS * 2;  // numbers of a row: three of lse, three of delta, zeros
 constexpr int ROW_BYTES = ROWS * D * 2, KEY_BYTES = KEYS * D * 2;
-constexpr int DS_BYTES = OWN_KEYS * ROWS * 2, DQ_BYTES = ROWS * D * 4;
+constexpr int DS_BYTES = OWN_KEYS * ROWS * 2, DQ_BYTES = ROWS * DQ_COLUMNS * 4;
 constexpr int Q_AT = 0, DO_AT = Q_AT + STAGES * ROW_BYTES, K_AT = DO_AT + STAGES * ROW_BYTES;
 constexpr int V_AT = K_AT + K_BUFFERS * KEY_BYTES, DS_AT = V_AT + KEY_BYTES;
-constexpr int DQ_AT = DS_AT + SLOTS * CONSUMERS * DS_BYTES, LSE_AT = DQ_AT + STAGED * DQ_BYTES;
-constexpr int DELTA_AT = LSE_AT + STAGES * ROWS * 4, INDEX_AT = DELTA_AT + STAGES * ROWS * 4;
-constexpr int BARRIERS_AT = INDEX_AT + 4 * K_BUFFERS;
-// The number of the block of each buffer of keys. Barriers: Q with lse, dO with delta, and both free, of every stage; keys and values full and free; dS full and free.
+constexpr int DQ_AT = DS_AT + SLOTS * CONSUMERS * DS_BYTES, OFFSETS_AT = DQ_AT + STAGED * DQ_BYTES;
+constexpr int MINUS_AT = OFFSETS_AT + STAGES * OFFSET_BYTES, INDEX_AT = MINUS_AT + 3 * 128;
+constexpr int PLACES = 4, PLACES_AT = INDEX_AT + 4 * K_BUFFERS, BARRIERS_AT = PLACES_AT + 4 * PLACES;
+// The number of the block of each buffer of keys; which rows of dQ the last tiles are. Barriers: Q with offsets, dO, and
+// both free, of every stage; keys and values full and free; dS full and free.
 constexpr int Q_FULL = BARRIERS_AT, DO_FULL = Q_FULL + 8 * STAGES, ROWS_FREE = DO_FULL + 8 * STAGES;
 constexpr int K_FULL = ROWS_FREE + 8 * STAGES, K_FREE = K_FULL + 8 * K_BUFFERS, V_FULL = K_FREE + 8 * K_BUFFERS;
 constexpr int V_FREE = V_FULL + 8, DS_FULL = V_FREE + 8, DS_FREE = DS_FULL + 8 * SLOTS;
@@ -26,7 +32,7 @@ constexpr int V_FREE = V_FULL + 8, DS_FULL = V_FREE + 8, DS_FREE = DS_FULL + 8 *
 struct Work {
     float *QueryGradients;  // accumulators
     void *KeyGradients, *ValueGradients;
-    const float *Lse, *Delta;
+    const u16 *Offsets;     // eight numbers of bf16 for each row
     unsigned int *Counters;  // blocks that are begun besides the first of each program, and programs that are done
     int blocks, programs, first_head, together, kv_heads, group_parts, group;
     int queries, keys, above, padded, width, v_width;

@@ -1,4 +1,4 @@
-// Of `key_stationary.cu`: the warpgroup that computes dQ.
+// Of `key_stationary.cu`: products and additions of dQ, and the warpgroup that has nothing else to do.
 
 // Matrices in shared memory that products take by rows, and by columns; and dS, which has one panel of 128 bytes.
 __device__ __forceinline__ u64 by_rows(u32 address) { return descriptor(address, 0, 8 * PANEL * 2, PANEL * 2); }
@@ -8,23 +8,35 @@ __device__ __forceinline__ u64 by_columns(u32 address) {
 }
 __device__ __forceinline__ u64 ds_at(u32 address) { return descriptor(address, 0, 8 * ROWS * 2, ROWS * 2); }
 
+template <int ME>
 __device__ __forceinline__ void dq_threads_meet() {
-    asm volatile("bar.sync %0, %1;" ::"n"(DQ_BARRIER), "n"(WARPGROUP) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"n"(DQ_BARRIER + ME), "n"(WARPGROUP) : "memory");
+}
+
+// Issue dS K of columns that begin at ``k_at``.
+__device__ __forceinline__ void issue_dq_products(float (&dq)[DQ_COLUMNS / 2], u32 shared_ds, u32 k_at) {
+    const u64 k = by_columns<KEYS>(k_at), ds = ds_at(shared_ds);
+    products_fence();
+    first_query_product(dq, ds, k);
+#pragma unroll
+    for (int key = 16; key < KEYS; key += 16)
+        query_product(dq, ds + (key * ROWS * 2 >> 4), k + (key * PANEL * 2 >> 4));
 }
 
 // Add a tile of dQ to its accumulators through shared memory: there and in memory it lies as registers hold it, 16 bytes
 // of a thread side by side.
-__device__ __forceinline__ void add_tile(const float (&dq)[D / 2], u32 staged, float *to) {
+template <int ME>
+__device__ __forceinline__ void add_tile(const float (&dq)[DQ_COLUMNS / 2], u32 staged, float *to) {
     const int thread = threadIdx.x % WARPGROUP;
     if (thread == 0) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(STAGED - 1) : "memory");
-    dq_threads_meet();
+    dq_threads_meet<ME>();
 #pragma unroll
-    for (int i = 0; i < D / 8; i++)
+    for (int i = 0; i < DQ_COLUMNS / 8; i++)
         asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(staged + (i * WARPGROUP + thread) * 16),
                      "f"(dq[4 * i]), "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
                      : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    dq_threads_meet();
+    dq_threads_meet<ME>();
     if (thread == 0)
         asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
                      "cp.async.bulk.commit_group;" ::"l"(to), "r"(staged), "n"(DQ_BYTES)
@@ -43,19 +55,14 @@ __device__ __forceinline__ void add_query_gradients(u32 memory, const Work &work
             for (int step = 0; step < block.tiles; step++) {
                 barrier_wait(shared + DS_FULL + 8 * (tile % SLOTS), tile / SLOTS & 1);
                 u32 shared = recomputed(memory);
-                const u64 k = by_columns<KEYS>(shared + K_AT + blocks % K_BUFFERS * KEY_BYTES);
-                const u64 ds = ds_at(shared + DS_AT + tile % SLOTS * CONSUMERS * DS_BYTES);
-                float dq[D / 2] = {};
-                products_fence();
-                first_query_product(dq, ds, k);
-#pragma unroll
-                for (int key = 16; key < KEYS; key += 16)
-                    query_product(dq, ds + (key * ROWS * 2 >> 4), k + (key * PANEL * 2 >> 4));
+                float dq[DQ_COLUMNS / 2] = {};
+                issue_dq_products(dq, shared + DS_AT + tile % SLOTS * CONSUMERS * DS_BYTES,
+                                  shared + K_AT + blocks % K_BUFFERS * KEY_BYTES);
                 products_commit();
                 products_wait<0>(dq);
                 if (arrives) barrier_arrive(shared + DS_FREE + 8 * (tile % SLOTS));
-                add_tile(dq, shared + DQ_AT + tile % STAGED * DQ_BYTES,
-                         work.QueryGradients + (static_cast<long long>(of_launch) * work.padded + block.row(step)) * D);
+                add_tile<0>(dq, shared + DQ_AT + tile % STAGED * DQ_BYTES,
+                            work.QueryGradients + (static_cast<long long>(of_launch) * work.padded + block.row(step)) * D);
                 tile++;
             }
         }

@@ -1,8 +1,8 @@
 // Of `key_stationary.cu`: the producer warpgroup loads keys, values and rows of the blocks that it takes.
 
-__device__ __forceinline__ void load_numbers(u32 target, const float *source, u32 barrier) {
+__device__ __forceinline__ void load_offsets(u32 target, const u16 *source, u32 barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                 ::"r"(target), "l"(source), "n"(ROWS * 4), "r"(barrier)
+                 ::"r"(target), "l"(source), "n"(OFFSET_BYTES), "r"(barrier)
                  : "memory");
 }
 
@@ -46,12 +46,16 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
                 const long long number = static_cast<long long>(of_all) * work.padded + row;
                 const u32 q_full = shared + Q_FULL + 8 * stage, do_full = shared + DO_FULL + 8 * stage;
                 barrier_wait(shared + ROWS_FREE + 8 * stage, tile / STAGES & 1 ^ 1);
-                barrier_expect(q_full, ROW_BYTES + ROWS * 4);
+                if constexpr (SHARES_DQ) {
+                    const int place = (of_all - work.first_head * work.group) * work.padded + row;
+                    asm volatile("st.shared.s32 [%0], %1;" ::"r"(shared + PLACES_AT + 4 * (tile % PLACES)), "r"(place)
+                                 : "memory");
+                }
+                barrier_expect(q_full, ROW_BYTES + OFFSET_BYTES);
                 load_rows<ROWS>(shared + Q_AT + stage * ROW_BYTES, q, q_full, row, of_queries, batch);
-                load_numbers(shared + LSE_AT + stage * ROWS * 4, work.Lse + number, q_full);
-                barrier_expect(do_full, ROW_BYTES + ROWS * 4);
+                load_offsets(shared + OFFSETS_AT + stage * OFFSET_BYTES, work.Offsets + number * OFFSETS, q_full);
+                barrier_expect(do_full, ROW_BYTES);
                 load_rows<ROWS>(shared + DO_AT + stage * ROW_BYTES, d_o, do_full, row, of_queries, batch);
-                load_numbers(shared + DELTA_AT + stage * ROWS * 4, work.Delta + number, do_full);
                 tile++;
             }
         }

@@ -22,12 +22,25 @@ __device__ __forceinline__ void issue_gradient(float (&to)[D / 2], const u32 (&o
                          rows + (step * 16 * PANEL * 2 >> 4));
 }
 
-// Numbers of two neighbouring pairs of a thread's rows, which lie side by side.
-__device__ __forceinline__ void read_numbers(float (&to)[4], u32 address) {
-    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
-                 : "r"(address)
-                 : "memory");
+// A matrix of 16 columns without a swizzle: eight columns of eight rows lie side by side.
+__device__ __forceinline__ u64 narrow(u32 address, int next_columns, int next_rows) {
+    return static_cast<u64>(next_rows >> 4) << 32 | static_cast<u64>(next_columns >> 4) << 16 | (address & 0x3ffff) >> 4;
+}
+
+// The 16 columns more that K has for the offsets of rows, and V: -1 in three of them. All keys have the same eight rows.
+__device__ __forceinline__ void write_minus_ones(u32 shared) {
+    const int of = threadIdx.x / 64, column = threadIdx.x % 8;
+    if (of < 3)
+        asm volatile("st.shared.u16 [%0], %1;" ::"r"(shared + MINUS_AT + threadIdx.x * 2),
+                     "h"(static_cast<u16>(of < 2 && column >= 3 * of && column < 3 * of + 3 ? 0xbf80 : 0))
+                     : "memory");
+}
+
+// Subtract lse (0) from scores, or delta (1) from dP. The eight numbers of a row are read twice, for eight columns of 0.
+template <int OF>
+__device__ __forceinline__ void issue_subtraction(float (&from)[ROWS / 2], u32 shared, int stage) {
+    offset_product(from, narrow(shared + MINUS_AT + OF * 128, (2 - OF) * 128, 0),
+                   narrow(shared + OFFSETS_AT + stage * OFFSET_BYTES, 0, 128));
 }
 
 __device__ __forceinline__ bool is_first_lane() { return threadIdx.x % 32 == 0; }
@@ -40,8 +53,8 @@ __device__ __forceinline__ int first_key(const Block &block) {
 
 // P of scores of a tile of rows, times 2^SHIFT, in fp16.
 template <bool MASKS>
-__device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS / 4], int row, int stage,
-                                             int own_key, u32 shared, const Work &work) {
+__device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS / 4], int row, int own_key,
+                                             const Work &work) {
     const int lane = threadIdx.x % 4 * 2;
     int first[2];  // of the rows that see each of the two keys
 #pragma unroll
@@ -49,12 +62,8 @@ __device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS
         const int key = own_key + 8 * of;
         first[of] = key < work.keys ? key - work.above - row - lane : 1 << 30;
     }
-    const u32 lse_at = shared + LSE_AT + (stage * ROWS + 2 * lane) * 4;
-    float lse[4];
 #pragma unroll
     for (int j = 0; j < ROWS / 8; j++) {
-        if (j % 2 == 0) read_numbers(lse, lse_at + 32 * j);
-        const float back[2] = {SHIFT - lse[j % 2 * 2], SHIFT - lse[j % 2 * 2 + 1]};
 #pragma unroll
         for (int of = 0; of < 2; of++) {
             float weights[2];
@@ -63,7 +72,7 @@ __device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS
                 float score = s[4 * j + 2 * of + e];
                 const int at = 8 * j + e;
                 if (MASKS && at < first[of]) score = -INFINITY_F;
-                weights[e] = exp2_of(fmaf(score, work.scale_log2, back[e]));
+                weights[e] = exp2_of(fmaf(score, work.scale_log2, SHIFT));
             }
             p[2 * j + of] = saturated_fp16(weights[0], weights[1]);
         }
@@ -71,21 +80,17 @@ __device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS
 }
 
 // dS of half of a tile of rows, shared with the warpgroup that computes dQ; P becomes what dV takes.
-__device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[ROWS / 4], u32 (&ds)[ROWS / 4], int stage,
-                                         u32 shared, u32 slot, int half) {
+__device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[ROWS / 4], u32 (&ds)[ROWS / 4], u32 slot,
+                                         int half) {
     const int lane = threadIdx.x % 32, key = threadIdx.x % WARPGROUP / 32 * 16 + lane % 16;
-    const u32 delta_at = shared + DELTA_AT + (stage * ROWS + lane % 4 * 4) * 4;
-    float delta[4];
 #pragma unroll
     for (int j = half * ROWS / 16; j < (half + 1) * ROWS / 16; j++) {
-        if (j % 2 == 0) read_numbers(delta, delta_at + 32 * j);
-        const float back[2] = {-SHIFTED_BACK * delta[j % 2 * 2], -SHIFTED_BACK * delta[j % 2 * 2 + 1]};
 #pragma unroll
         for (int of = 0; of < 2; of++) {
             float weights[2];
             of_fp16(p[2 * j + of], weights[0], weights[1]);
-            ds[2 * j + of] = packed(weights[0] * fmaf(dp[4 * j + 2 * of], SHIFTED_BACK, back[0]),
-                                    weights[1] * fmaf(dp[4 * j + 2 * of + 1], SHIFTED_BACK, back[1]));
+            ds[2 * j + of] = packed(weights[0] * (dp[4 * j + 2 * of] * SHIFTED_BACK),
+                                    weights[1] * (dp[4 * j + 2 * of + 1] * SHIFTED_BACK));
             p[2 * j + of] = packed(weights[0], weights[1]);
         }
         if (j % 2) {
@@ -153,6 +158,7 @@ __device__ __forceinline__ void issue_scores(Tile &tile, u32 shared, int stage) 
 #pragma unroll
     for (int step = 1; step < D / 16; step++)
         scores_product(tile.s, k + columns_at<KEYS, PANEL>(step), q + columns_at<ROWS, PANEL>(step));
+    issue_subtraction<0>(tile.s, shared, stage);
 }
 
 template <int ME>
@@ -172,6 +178,7 @@ __device__ __forceinline__ void issue_dp(Tile &tile, u32 shared, int stage) {
         for (int step = 1; step < D / 16; step++)
             scores_product(tile.dp(), v + columns_at<KEYS, PANEL>(step), d_o + columns_at<ROWS, PANEL>(step));
     }
+    issue_subtraction<1>(tile.dp(), shared, stage);
 }
 
 // Share dS of a tile of rows whose P and dP are there, and issue dV and half of dK.
@@ -182,12 +189,12 @@ __device__ __forceinline__ void add_values(Tile &tile, Gradients &sums, u32 memo
     const u64 q = by_columns<ROWS>(shared + Q_AT + stage * ROW_BYTES);
     const u64 d_o = by_columns<ROWS>(shared + DO_AT + stage * ROW_BYTES);
     barrier_wait(shared + DS_FREE + 8 * slot, tile.number / SLOTS & 1 ^ 1);
-    share_ds(tile.dp(), tile.p, tile.ds, stage, shared, ds_at, 0);
+    share_ds(tile.dp(), tile.p, tile.ds, ds_at, 0);
     products_fence();
     issue_gradient(sums.dv, tile.p, d_o, 0);
     issue_gradient(sums.dk, tile.ds, q, 0);
     products_commit();
-    share_ds(tile.dp(), tile.p, tile.ds, stage, shared, ds_at, 1);
+    share_ds(tile.dp(), tile.p, tile.ds, ds_at, 1);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
     if (is_first_lane()) barrier_arrive(shared + DS_FULL + 8 * slot);
@@ -199,4 +206,33 @@ __device__ __forceinline__ void add_values(Tile &tile, Gradients &sums, u32 memo
 __device__ __forceinline__ void issue_rest_of_keys(Tile &tile, Gradients &sums, u32 shared) {
     products_fence();
     issue_gradient(sums.dk, tile.ds, by_columns<ROWS>(shared + Q_AT + tile.number % STAGES * ROW_BYTES), 1);
+}
+
+// P as dV takes it.
+__device__ __forceinline__ void round_weights(const u32 (&p)[ROWS / 4], u32 (&to)[ROWS / 4]) {
+#pragma unroll
+    for (int i = 0; i < ROWS / 4; i++) {
+        float weights[2];
+        of_fp16(p[i], weights[0], weights[1]);
+        to[i] = packed(weights[0], weights[1]);
+    }
+}
+
+// Issue a consumer's half of the columns of dQ, of a tile of rows whose dS both have shared.
+template <int ME>
+__device__ __forceinline__ void issue_dq(float (&dq)[DQ_COLUMNS / 2], const Tile &tile, u32 number, u32 shared) {
+    const u32 k_at = shared + K_AT + recomputed(tile.block) % K_BUFFERS * KEY_BYTES;
+    barrier_wait(shared + DS_FULL + 8 * (number % SLOTS), number / SLOTS & 1);
+    issue_dq_products(dq, shared + DS_AT + number % SLOTS * CONSUMERS * DS_BYTES, k_at + ME * KEYS * PANEL * 2);
+    products_commit();
+}
+
+// Add it to the accumulators, when it is computed.
+template <int ME>
+__device__ __forceinline__ void add_dq(const float (&dq)[DQ_COLUMNS / 2], u32 number, u32 shared, const Work &work) {
+    if (is_first_lane()) barrier_arrive(shared + DS_FREE + 8 * (number % SLOTS));
+    int place;
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(place) : "r"(shared + PLACES_AT + 4 * (number % PLACES)) : "memory");
+    add_tile<ME>(dq, shared + DQ_AT + ME * DQ_BYTES,
+                 work.QueryGradients + static_cast<long long>(place) * D + ME * ROWS * DQ_COLUMNS);
 }

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 # Files of a kernel that come before the one of its name.
-_PARTS = {"attenio": ("block",), "key_stationary": ("block", "producer", "dq", "tile")}
+_PARTS = {"attenio": ("block",), "key_stationary": ("block", "producer", "dq", "tile", "step")}
 _TYPES = "typedef unsigned long long u64;\ntypedef unsigned int u32;\ntypedef unsigned short u16;\n"
 
 
