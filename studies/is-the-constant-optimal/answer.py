@@ -342,11 +342,12 @@ slots for two passes) move whole rows. So {row_games} games were solved in which
 themselves and D is stored once. Forward, with heads that share no keys, dense or masked, a schedule of whole rows
 beats the best plan in {alone_beaten} of {alone} games, and with dense heads that share theirs, which stack their rows
 and keep keys over the turn, in {shared_beaten} of {shared}; plans move up to {forward_worst} times the optimum.
-Backward that happens in {backward_beaten} of {backward_games} games, up to {backward_worst} times: they let dQ wait.
-While rows stay, a key finishes its gradient before the rows begin theirs, or after they have ended. Plans with waiting
-rows were made of this; they have it for dense problems, and not for the first and the last key, which takes room for
-the gradient of one key less and saves no more with more of them. Plans that move less than a game make outputs again,
-or have values in groups of columns.
+Backward that happens in {backward_beaten} of {backward_games} games, up to {backward_worst} times.
+Two things were learnt from games and are plans for dense problems: while rows stay, a key finishes its gradient before
+the rows begin theirs, or after they have ended (waiting rows); and dQ stays while its row leaves and comes again (sums
+of rows, and of keys). What is left saves about a row or a key for every tile: dQ takes the place of dK and dV as soon
+as these are stored, and under a mask a single slot keeps its row over the turn. Plans that move less than a game make
+outputs again, or have values in groups of columns.
 
 {rows_table}
 
