@@ -27,11 +27,10 @@ ROWS, KEYS, OFFSETS = 64, 128, 8
 _K_BUFFERS, _PLACES, _MINUS_BYTES = 2, 4, 3 * 128
 # Columns that heads are computed in.
 WIDTHS = (64, 96, 128)
-# Heads wider than 96: a tile of keys meets so many rows on average, or fewer. Blocks that follow each other in one
-# program gain 3 to 5 percent at 1K tokens and 2 at 4K causal; at 4K full Gluon's kernel is 2 percent faster, at 16K as
-# fast. Narrower heads gain at every length: 1 to 8 percent with 64 columns, 4 to 12 with 96
-# (``studies/hopper/tuning.json``, run 33).
-_FEW_ROWS = 17 * 128
+# Causal heads wider than 96: a tile of keys meets so many rows on average, or fewer. They gain 4 percent at 1K tokens;
+# at 4K Gluon's kernel is as fast, and at 16K 4 percent faster. Full heads gain 2 to 5 percent at every length, narrower
+# ones 1 to 8 percent with 64 columns and 4 to 12 with 96 (``studies/hopper/tuning.json``, run 33).
+_FEW_ROWS = 12 * 128
 
 
 class GradientWork(ctypes.Structure):
@@ -55,8 +54,9 @@ class GradientWork(ctypes.Structure):
 
 def gains(problem: KernelProblem, group: int) -> bool:
     """Whether the kernel is faster than Gluon's where so many query heads of a ``group`` are a block's."""
-    if columns_of(problem) == WIDTHS[-1]:
-        return _meets_few_rows(Band.of(problem), problem.queries, problem.keys, group)
+    band = Band.of(problem)
+    if columns_of(problem) == WIDTHS[-1] and band.is_causal:
+        return _meets_few_rows(band, problem.queries, problem.keys, group)
     return True
 
 

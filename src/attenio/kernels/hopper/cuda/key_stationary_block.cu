@@ -4,7 +4,8 @@ constexpr int ROWS = 64, KEYS = 128, OWN_KEYS = 64, CONSUMERS = 2;
 constexpr int STAGES = D == 64 ? 4 : D == 96 ? 3 : 2, SLOTS = D == 64 ? 4 : D == 96 ? 3 : 2, K_BUFFERS = 2;
 // Whether consumers compute dQ, half of the columns each, or a warpgroup of its own does.
 constexpr bool SHARES_DQ = D == 128;
-constexpr int DQ_COLUMNS = SHARES_DQ ? D / CONSUMERS : D, STAGED = D == 96 ? 1 : 2;
+// Tiles of dQ that leave at once; each consumer that computes dQ has one.
+constexpr int DQ_COLUMNS = SHARES_DQ ? D / CONSUMERS : D, STAGED = D == 96 ? 1 : 2, LEAVING = SHARES_DQ ? 0 : STAGED - 1;
 constexpr int PANEL = panel(D), PANELS = D / PANEL;
 // Whether registers hold V, and S of the next rows beside dP of these.
 constexpr bool HOLDS_V = D == 64, HOLDS_BOTH = D == 64;

@@ -28,7 +28,7 @@ __device__ __forceinline__ void issue_dq_products(float (&dq)[DQ_COLUMNS / 2], u
 template <int ME>
 __device__ __forceinline__ void add_tile(const float (&dq)[DQ_COLUMNS / 2], u32 staged, float *to) {
     const int thread = threadIdx.x % WARPGROUP;
-    if (thread == 0) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(STAGED - 1) : "memory");
+    if (thread == 0) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEAVING) : "memory");
     dq_threads_meet<ME>();
 #pragma unroll
     for (int i = 0; i < DQ_COLUMNS / 8; i++)
