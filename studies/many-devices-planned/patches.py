@@ -20,6 +20,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from attenio.cluster.patches import Patchwork, plan_patches, tables
+from attenio.cluster.patches.halves import halves
 from attenio.cluster.patches.layout import holdings
 from attenio.cluster.patches.tables import packed, unpacked
 from attenio.cluster.spans import Tokens
@@ -41,7 +42,8 @@ class Stage:
     """One annealing: blocks, limit of what a device sends, excess, balance, heat at first, moves and seed.
 
     It begins with pairs by heads, with own rows, with planned strips, with the mirror image of these (strips of keys
-    with all rows after them), with late rows in clusters, with a table that is kept, or with that of the stage before.
+    with all rows after them), with halves of heads, so many of these by rows, with late rows in clusters, with a table
+    that is kept, or with that of the stage before.
     """
 
     blocks: int
@@ -54,6 +56,7 @@ class Stage:
     begin: str
     direction: str = ""  # whose words are counted, where that is not the recipe's pass
     passes_rows: bool = False  # whether the limit knows that rows can be passed on
+    cold: int = 2  # heat at last
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,7 @@ RECIPES = (
         Stage(32, 364, 256, (4, 120), 14, 16000, 5, "table 3", passes_rows=True),
         Stage(64, 730, 256, (4, 200), 6, 16000, 5, "before", passes_rows=True),
     )),
-    Recipe(8, 8, 16, "b", 4, (
-        Stage(16, 61, 32, (4, 60), 28, 16000, 2, "heads", passes_rows=True),
-        Stage(32, 120, 48, (4, 80), 6, 8000, 1, "before", passes_rows=True),
-    )),
+    Recipe(8, 8, 16, "b", 8, (Stage(32, 121, 48, (4, 100), 4, 200000, 11, "halves 0", passes_rows=True, cold=1),)),
     Recipe(64, 8, 64, "f", 4, (Stage(64, 198, 32, (8, 200), 12, 80000, 4, "strips"),)),
     Recipe(64, 8, 64, "b", 4, (Stage(64, 325, 48, (8, 200), 28, 20000, 1, "strips", passes_rows=True),)),
     Recipe(32, 32, 64, "b", 1, (Stage(64, 0, 0, (8, 8), 2, 0, 1, "columns"),)),
@@ -145,6 +145,9 @@ def annealed(recipe: Recipe) -> Patchwork:
                 planned = replace(recipe, direction="f" if stage.begin == "columns" else direction)
                 strips = table_of_strips(planned, stage.blocks)
                 start.write_text(text_of(mirrored(strips) if stage.begin == "columns" else strips), encoding="ascii")
+            elif stage.begin.startswith("halves "):
+                table = halves(recipe.kv_heads, int(stage.begin.split()[1]))
+                start.write_text(text_of(table), encoding="ascii")
             elif stage.begin.startswith("clusters "):
                 start.write_text(text_of(clustered(recipe.devices, stage.blocks, stage.begin)), encoding="ascii")
             elif stage.begin.startswith("table "):
@@ -152,7 +155,7 @@ def annealed(recipe: Recipe) -> Patchwork:
                 start.write_text(text_of(unpacked(kept)), encoding="ascii")
             numbers = (
                 recipe.devices, recipe.kv_heads, stage.blocks, group * row_out, group * row_back, *keys, stage.limit,
-                stage.excess, *stage.balance, stage.heat, 2, stage.thousand_moves, stage.seed,
+                stage.excess, *stage.balance, stage.heat, stage.cold, stage.thousand_moves, stage.seed,
                 6 if stage.passes_rows else 2, BEGINNINGS.get(stage.begin, 2),
             )  # fmt: skip
             subprocess.run([program, *map(str, numbers), found, start], check=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attenio.cluster.bounds import balanced_exchange, early_rows
 from attenio.cluster.bounds.causal_heads import CausalHeads, neighbour_words
-from attenio.cluster.bounds.early_rows import EarlyRows, early_row_words
+from attenio.cluster.bounds.early_rows import EarlyRows, early_row_words, mirrored
 from attenio.workload import Workload
 from cluster.bounds.test_causal_heads import drawn, subsets
 
@@ -78,6 +78,44 @@ def test_no_rows_and_keys_of_any_device_are_worth_more_than_they_cost(
         assert (words - gained[np.ix_(has, has)] >= low * np.maximum(made, 0.0) - 1e-9).all()
 
 
+@pytest.mark.parametrize("owner", HOMES)
+@pytest.mark.parametrize("of", [(1.0, 1.5, 0.6, 0.0), (1.5, 1.0, 0.8, 1.0), (0.5, 2.0, 0.7, 0.5), (2.0, 0.5, 0.5, 0.0)])
+def test_no_rows_and_keys_are_worth_more_than_they_cost_by_the_prices_of_last_keys(
+    owner: tuple[int, ...], of: tuple[float, float, float, float]
+) -> None:
+    n, devices, (row, key), most = len(owner), max(owner) + 1, (3.0, 4.0), 12.0
+    head = CausalHeads(tokens=n, devices=devices, heads=2, group=1, row_words=3, key_words=4)
+    (neighbour, of_row, part, lent), image = of, mirrored(head)
+    low, high = 0.0, 8.0
+    for _ in range(20):
+        middle = (low + high) / 2
+        proven = bool(prices_of(image, most, neighbour, of_row, middle, part, lent).is_proven()[0])
+        low, high = (middle, high) if proven else (low, middle)
+    assert low > 0
+    prices = prices_of(image, most, neighbour, of_row, low, part, lent)
+    # weights of the mirror image, with row i called key n + 1 - i there; rows and keys of devices are those of owners
+    worth, sets = weights(prices, owner[::-1])[::-1, ::-1].T, subsets(n).astype(np.float64)
+    pairs, gained = sets @ np.tri(n) @ sets.T, sets @ worth @ sets.T
+    assert (worth[~np.tri(n, dtype=bool)] == 0).all()
+    for device in range(devices):
+        own = np.array([each == device for each in owner])
+        has = sets[:, own].all(axis=1)
+        beyond = sets[has].sum(axis=1) - own.sum()
+        words = row * beyond[:, None] + key * beyond[None]
+        made = np.minimum(pairs[np.ix_(has, has)] - head.share * (head.share + 1) / 2, most)
+        assert (words - gained[np.ix_(has, has)] >= low * np.maximum(made, 0.0) - 1e-9).all()
+
+
+@pytest.mark.parametrize(("devices", "gain"), [(16, 1.005), (32, 1.005)])
+def test_last_keys_ask_for_more_than_neighbours_and_first_rows_where_keys_are_more_words(
+    devices: int, gain: float
+) -> None:
+    head = CausalHeads(tokens=2**18, devices=devices, heads=8, group=1, row_words=384, key_words=512)
+    assert early_row_words(head) > gain * max(neighbour_words(head), early_rows._by_first_rows(head, 1.0))
+    several = CausalHeads(tokens=2**18, devices=devices, heads=8, group=2, row_words=192, key_words=512)
+    assert early_row_words(several) == early_rows._by_first_rows(several, 1.0)
+
+
 def test_first_rows_are_worth_what_all_draws_say_at_least() -> None:
     for owner in HOMES:
         head = CausalHeads(tokens=len(owner), devices=max(owner) + 1, heads=2, group=4, row_words=3, key_words=4)
@@ -89,7 +127,7 @@ def test_first_rows_are_worth_what_all_draws_say_at_least() -> None:
 
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(
-    st.sampled_from([(4, 2, 2), (4, 2, 4), (8, 2, 4), (4, 4, 1), (8, 2, 8), (6, 3, 4), (8, 4, 1)]),
+    st.sampled_from([(4, 2, 2), (4, 2, 4), (8, 2, 4), (4, 4, 1), (8, 2, 8), (6, 3, 4), (8, 4, 1), (4, 2, 1)]),
     st.integers(0, 2**31),
     st.sampled_from([(2, 2), (3, 4)]),
 )

@@ -3,12 +3,13 @@
 A device with y keys of a head makes y pairs of a late row for the words of that row, and s pairs of row s. Besides a
 price for pairs of neighbours and one for all pairs, those of first rows with tokens of other homes get one: so much
 that a first row pays for the words it takes but for a part of the price of its pairs. Whatever these prices are, they
-prove a bound if no device gains by any rows and keys. Proof: docs/theory/devices_causal_heads.md.
+prove a bound if no device gains by any rows and keys. Last keys, which few rows see, are first rows in a
+mirror. Proof: docs/theory/devices_causal_heads.md.
 
 Prices are for all query heads of a KV head together, and pairs are those of one query head.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -18,7 +19,10 @@ from attenio.cluster.bounds.causal_heads import CausalHeads, Values
 # Prices that are tried, for one query head on a KV head and for several: of neighbours and of a key by first rows, in
 # words of a key; which part of the price of pairs those of first rows cost at least; which part of their neighbour's
 # price first rows lend.
-_ALONE = ((0.56, 0.21, 0.55, 0.0), (0.72, 0.18, 0.56, 0.0), (0.61, 0.15, 0.59, 0.0), (0.49, 0.22, 0.6, 0.0))
+_ALONE = (
+    (0.56, 0.21, 0.55, 0.0), (0.72, 0.18, 0.56, 0.0), (0.61, 0.15, 0.59, 0.0), (0.49, 0.22, 0.6, 0.0),
+    (0.684, 0.093, 0.641, 0.0),
+)  # fmt: skip
 _GROUPED = ((0.44, 0.53, 0.85, 0.67), (0.55, 0.53, 0.81, 0.68), (0.5, 0.63, 0.83, 0.78), (0.67, 0.32, 0.72, 0.64))
 # Into how many ranges keys and pairs of a device are cut, and how often the range of a price is halved.
 _KEYS, _AMOUNTS, _HALVINGS = 96, 32, 12
@@ -191,6 +195,19 @@ def early_row_words(head: CausalHeads, imbalance: float = 1.0) -> float:
     >>> round(early_row_words(head) / (8 * 256 * 2**20), 2)
     11.37
     """
+    found = _by_first_rows(head, imbalance)
+    if head.group == 1 and head.row_words < head.key_words:
+        # with rows and keys, first and last tokens exchanged the mask is the same
+        found = max(found, _by_first_rows(mirrored(head), imbalance))
+    return found
+
+
+def mirrored(head: CausalHeads) -> CausalHeads:
+    """The same for one query head on a KV head with rows and keys, first and last tokens exchanged."""
+    return replace(head, row_words=head.key_words, key_words=head.row_words)
+
+
+def _by_first_rows(head: CausalHeads, imbalance: float) -> float:
     n, t, least = float(head.tokens), float(head.share), float(head.least_share)
     own, pairs = t * (t + 1) / 2, head.heads * n * (n + 1) / 2
     most = min(imbalance * pairs / head.devices - (head.heads - 1) * own, n * (n + 1) / 2) - own
