@@ -20,7 +20,7 @@ from attenio.machine import Boundary, Machine
 from attenio.names import member_named
 from attenio.planning.against_bounds import AgainstBounds
 from attenio.planning.best import best_plan_for, check_memory, or_free_tiles
-from attenio.planning.costs import checked_dataflow, cost_of, knows_forms_of
+from attenio.planning.costs import Cost, checked_dataflow, cost_of, knows_forms_of
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import smallest_tiles
@@ -233,11 +233,21 @@ def _ring_tiles(problems: Problems) -> tuple[tuple[Dataflow, Tiles], tuple[Dataf
     return (Dataflow.KEPT_KEYS, forward), (Dataflow.KEPT_ROW_GRADIENTS, backward)
 
 
+def _ring_costs(workload: Workload, problems: Problems) -> list[tuple[Workload, Dataflow, Tiles, Cost]]:
+    """Both passes with these tiles, and what they move and hold; kept with the problems, which are the workload's."""
+    if "rings" not in problems.answers:
+        ways = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
+        problems.answers["rings"] = [
+            (way, dataflow, tiles, cost_of(problems.held_by(way), dataflow, tiles))
+            for way, (dataflow, tiles) in zip(ways, _ring_tiles(problems), strict=True)
+        ]
+    found: list[tuple[Workload, Dataflow, Tiles, Cost]] = problems.answers["rings"]
+    return found
+
+
 def _room_for_rings(workload: Workload, problems: Problems) -> int:
-    """Words that both passes need to read and write everything once, with these tiles."""
-    ways = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
-    rings = zip(ways, _ring_tiles(problems), strict=True)
-    return max(cost_of(problems.held_by(way), dataflow, tiles).peak_words for way, (dataflow, tiles) in rings)
+    """Words that both passes need to read and write everything once."""
+    return max(cost.peak_words for _, _, _, cost in _ring_costs(workload, problems))
 
 
 def _rings(workload: Workload, fast_words: int, problems: Problems) -> tuple[Plan, Plan]:
@@ -252,10 +262,8 @@ def _rings(workload: Workload, fast_words: int, problems: Problems) -> tuple[Pla
             f" the machine has {fast_words:,}: use a larger fast memory, or save statistics",
             needed_words=room,
         )
-    ways = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
     plans = []
-    for way, (dataflow, tiles) in zip(ways, _ring_tiles(problems), strict=True):
-        cost = cost_of(problems.held_by(way), dataflow, tiles)
+    for way, dataflow, tiles, cost in _ring_costs(workload, problems):
         plans.append(
             Plan(
                 workload=way,
