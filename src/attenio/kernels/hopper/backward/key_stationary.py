@@ -26,7 +26,7 @@ from attenio.kernels.hopper.backward.group_parts import head_bytes, in_parts, jo
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups, launch_groups
 from attenio.kernels.hopper.backward.masks import VisibleRows
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
-from attenio.kernels.hopper.cuda.key_stationary import launch_key_stationary
+from attenio.kernels.hopper.cuda.key_stationary import OFFSETS, launch_key_stationary
 from attenio.kernels.hopper.descriptors import TmaDescriptor
 from attenio.kernels.replay.streams import forked, on_stream
 from attenio.planning.shared_cache import Grid, Sweep
@@ -88,7 +88,7 @@ def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | N
     config, band = config_of(problem), Band.of(problem)
     groups, passing = groups_for(problem, config), problem.group * problem.queries
     both, swept, updated = (d + width) * element, width * element, 4 * config.d
-    fixed_point = config.fixed_point
+    fixed_point, row_bytes = config.fixed_point, 2 * OFFSETS if config.is_cuda else 8  # lse and D of a row
     scanned = problem.keys if fixed_point else 0
     between = Sweep(
         done=0, following=0, first_unit=0, passing=passing, read_bytes=2 * swept + 8, written_bytes=d * element,
@@ -99,7 +99,7 @@ def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | N
     # and move more than that: at 8K tokens and 4 heads each 15 percent one by one, 43 where four come together.
     gradients = Grid(
         units=1, rows=problem.keys, passing=passing, tile=config.keys, resident=processors_of(problem.query.device),
-        read_bytes=both, written_bytes=both, passing_bytes=both + 8, swept_bytes=swept, updated_bytes=updated,
+        read_bytes=both, written_bytes=both, passing_bytes=both + row_bytes, swept_bytes=swept, updated_bytes=updated,
         causal=band.above < problem.keys and problem.group == 1, backwards=True, together=groups.together,
         scanned=fixed_point,
     )  # fmt: skip
