@@ -173,7 +173,7 @@ def test_a_launch_of_gradients_hands_over_what_the_kernel_needs(found, heads, wi
     assert (work.blocks, work.programs) == (kv_heads * 3, programs) and call.config.d == columns
     assert work.Counters == counters(problem.query.device, 2).data_ptr()
     assert (work.first_head, work.together, work.group_parts, work.padded) == (0, 2, 1, statistics.padded)
-    assert work.QueryGradients == statistics.dq_acc.data_ptr() and work.Offsets == statistics.lse.data_ptr()
+    assert work.QueryGradients == statistics.dq_acc.data_ptr() and work.Offsets == statistics.offsets.data_ptr()
     assert work.scale == pytest.approx(0.1)
     assert function[1:] == ("key_stationary_kernel", shared_bytes) and shared_bytes <= SHARED_BYTES
     assert (programs, threads) == (min(132, work.blocks), 384 if columns == 128 else 512)

@@ -44,7 +44,7 @@ def test_rows_are_prepared_and_converted(n, width, d):
     assert torch.equal(alone.lse, statistics.lse) and torch.equal(alone.delta, statistics.delta)
     offsets = RowStatistics.of(problem, saved, as_offsets=True)
     offsets.between(range(0), range(4), scale=0.5)
-    numbers = offsets.lse.double()
+    numbers = offsets.offsets.double()
     assert (numbers[:, 6:] == 0).all()
     expected = torch.where(alone.lse == torch.inf, 2.0**120, alone.lse.double() / (0.5 * math.log2(math.e)))
     torch.testing.assert_close(numbers[:, :3].sum(1), expected, rtol=2**-22, atol=0)

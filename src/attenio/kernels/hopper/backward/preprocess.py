@@ -198,6 +198,12 @@ class RowStatistics(NamedTuple):
         return cls(output, gradient, largest, total, lse, delta, dq_acc, dq_scale, maxima, problem.group, as_offsets)
 
     @property
+    def offsets(self) -> Tensor:
+        """lse and delta as operands of products, where that is what they are."""
+        assert self.as_offsets
+        return self.lse
+
+    @property
     def padded(self) -> int:
         """Rows of a head in memory."""
         return -(-int(self.output.shape[2]) // PADDING) * PADDING

@@ -104,10 +104,10 @@ def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
     )
     programs = min(chunk.blocks, processors_of(device))
     arguments = (
-        statistics.dq_acc, call.gradients.key, call.gradients.value, statistics.lse, counters(device, 2), chunk.blocks,
-        programs, chunk.batch_heads.start, chunk.together, problem.kv_heads, call.group_parts, problem.group,
-        problem.queries, problem.keys, band.above, statistics.padded,
-        problem.key.shape[-1], problem.value.shape[-1], problem.scale * LOG2_E, problem.scale,
+        statistics.dq_acc, call.gradients.key, call.gradients.value, statistics.offsets, counters(device, 2),
+        chunk.blocks, programs, chunk.batch_heads.start, chunk.together, problem.kv_heads, call.group_parts,
+        problem.group, problem.queries, problem.keys, band.above, statistics.padded, problem.key.shape[-1],
+        problem.value.shape[-1], problem.scale * LOG2_E, problem.scale,
     )  # fmt: skip
     masked = band.masks(problem.queries, problem.keys, KEYS)
     launcher = launcher_of(ELEMENTS[call.query.dtype], d, device, masked=masked)
