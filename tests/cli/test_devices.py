@@ -15,6 +15,7 @@ def test_a_plan_for_many_devices_tells_the_grid_the_words_and_every_scheme(atten
     assert told.status == 0
     for text in ("must send", "plan sends", "8 head groups × 2 rows × 1 columns", "ulysses", "zigzag", "InfiniBand"):
         assert text in told.out
+    assert " on h100, behind which keys come in" in " ".join(told.out.split())
     value = attenio(*ASKED, "--devices", "16", "--topology", "dgx-h100:2x8", "--json").json
     cluster = value["cluster"]
     assert cluster["grid"] == {"heads": 8, "queries": 2, "keys": 1}
@@ -29,7 +30,9 @@ def test_a_plan_for_many_devices_tells_the_grid_the_words_and_every_scheme(atten
 
 def test_causal_work_in_strips_is_a_line_of_the_plan_and_sends_less_than_any_grid(attenio: Attenio) -> None:
     asked = (*ASKED, "--mask", "causal", "--devices", "64")
-    assert "strips of rows in 8 head groups" in " ".join(attenio(*asked).out.split())
+    told = " ".join(attenio(*asked).out.split())
+    assert "strips of rows in 8 head groups" in told
+    assert "The plan is the best grid; strips and patches, below, send less." in told
     cluster = attenio(*asked, "--json").json["cluster"]
     strips = cluster["strips"]
     assert cluster["patches"]["seconds"] is None

@@ -87,10 +87,11 @@ def test_hopper_kernels_are_chosen_by_compute_capability_and_not_by_a_name():
     assert explain(k, k, k, machine=older).choice.language == "Triton"
 
 
-def test_a_machine_that_is_no_gpu_is_refused_in_one_line():
+@pytest.mark.parametrize("machine", ["altra-q80-30", "mi300x"])
+def test_a_machine_that_is_no_nvidia_gpu_is_refused_in_one_line(machine):
     q = torch.empty(1, 1, 8, 8)
-    with pytest.raises(InvalidInput, match="no GPU"):
-        explain(q, q, q, machine="altra-q80-30")
+    with pytest.raises(InvalidInput, match=f"{machine} is no NVIDIA GPU"):
+        explain(q, q, q, machine=machine)
 
 
 def test_a_switch_that_is_none_is_refused_as_by_attention():

@@ -182,7 +182,9 @@ def _required_of_additive(values: NDArray[Any]) -> NDArray[np.bool_]:
             )
         return np.asarray(values == 0.0)
     if not np.isin(values, (0.0, 1.0)).all():
-        raise InvalidInput("a block-sparse layout has values other than 0 and 1; give booleans, or 0 and -inf")
+        raise InvalidInput(
+            "a block-sparse layout has values other than 0 and 1, or 0 and -inf; give one of these pairs, or booleans"
+        )
     return np.asarray(values == 1.0)
 
 

@@ -34,6 +34,12 @@ class ClusterAnswer:
     patches: PatchesPlan | None = None
     patches_times: LayoutTimes | None = None
 
+    @property
+    def layouts(self) -> tuple[tuple[str, LayoutPlan], ...]:
+        """Causal work in other shapes than grids, by name."""
+        named = (("strips", self.strips), ("patches", self.patches))
+        return tuple((name, plan) for name, plan in named if plan is not None)
+
     def to_json(self) -> dict[str, Any]:
         """The answer as plain values: words are those that the busiest device sends."""
         plan, cluster = self.plan, self.plan.cluster

@@ -31,13 +31,18 @@ def cluster_tables(answer: ClusterAnswer) -> RenderableType:
     if plan.seconds is not None:
         summary.add_row("time", show_seconds(plan.seconds), _time_note(plan))
     lines = [Text(f"Tokens are {plan.sharding.value}; ranks sit by {plan.placement}, the closest first.", style="dim")]
+    fewer = [name for name, layout in answer.layouts if layout.words_per_device < plan.words_per_device]
+    if fewer:
+        lines.append(Text(f"The plan is the best grid; {' and '.join(fewer)}, below, send less.", style="dim"))
     lines.append(Text(f"The bound is for {bound.covers}.", style="dim"))
     return Group(head, summary, Text(), *lines, Text(), _schemes(answer), *_levels(plan))
 
 
 def _time_note(plan: ClusterPlan) -> str:
     compute = plan.compute_seconds
-    busy = "" if compute is None else f", arithmetic {show_seconds(compute)}, behind which keys come in"
+    machine = plan.cluster.machine
+    where = "" if machine is None else f" on {machine.name}"
+    busy = "" if compute is None else f", arithmetic {show_seconds(compute)}{where}, behind which keys come in"
     return f"exchange {show_seconds(plan.exchange_seconds or 0.0)}{busy}"
 
 

@@ -63,6 +63,9 @@ WRONG = {
     "starts that are no integers": (give(cu_seqlens=torch.rand(3), query=torch.rand(4, 2, 8).double()), "cu_seqlens"),
     "rows of several lengths": (give(pages=[[0, 1, 2], [3, 4]]), "pages is no array"),
     "a table without memory": (give(pages=torch.zeros(2, 3, dtype=torch.int64, device="meta")), "a tensor on meta"),
+    "no pages, and heads that are no multiple": (
+        give(pages=None, query=torch.rand(2, 3, 1, 8).double()), "given without pages",
+    ),
     "no query heads": (give(query=torch.rand(2, 0, 1, 8).double()), "0 query heads cannot share 2 KV heads"),
     "a word for a switch": (give(enable_gqa="no"), "enable_gqa is a str"),
 }  # fmt: skip

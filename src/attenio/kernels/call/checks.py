@@ -96,7 +96,7 @@ def check_tensors(
         if tensor.shape[-1] > most and not tensor.is_cpu:
             raise InvalidInput(
                 f"{name} is {tensor.shape[-1]:,} wide; queries and keys up to {MOST_KEY_WIDTH} wide are computed, and"
-                f" values up to {MOST_VALUE_WIDTH}, but on a CPU"
+                f" values up to {MOST_VALUE_WIDTH}; on a CPU any are"
             )
     if query.device.type not in ("cpu", "cuda", "meta"):
         raise InvalidInput(

@@ -43,7 +43,10 @@ def gpu_named(machine: str | Machine) -> Machine:
     """A machine whose fastest level the kernels' tiles are meant for: many of it, below them a cache that all share."""
     gpu = as_machine(machine)
     if not gpu.levels[0].name.startswith("registers"):
-        raise InvalidInput(f"{gpu.name} is no GPU of the catalogue; name one such as h200, or leave machine out")
+        raise InvalidInput(
+            f"{gpu.name} is no NVIDIA GPU of the catalogue, and kernels are for these; name one such as h200, or leave"
+            " machine out"
+        )
     return gpu
 
 

@@ -106,6 +106,8 @@ class PageArguments(NamedTuple):
 
 def paged_problem(query: Tensor, key: Tensor, value: Tensor, asked: PageArguments) -> PagedProblem:
     """Check a call on pages and bring it to one shape."""
+    if asked.pages is None:
+        raise InvalidInput("lengths or page_scales is given without pages; give the table of pages, (requests, places)")
     _check_tensors(query, key, value, asked.scales)
     _refuse_gradients(query, key, value, asked.sinks, *(asked.scales or ()))
     placement = _placement(asked, query, key)
@@ -194,8 +196,6 @@ def _check_types(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> None
 def _placement(asked: PageArguments, query: Tensor, key: Tensor) -> Placement:
     """In host memory it is checked; what is on a GPU is not waited for, and the kernels check it."""
     pages, lengths = asked.pages, asked.lengths
-    if pages is None:
-        raise InvalidInput("lengths or page_scales is given without pages; give the table of pages, (requests, places)")
     if isinstance(pages, PageTable):
         if lengths is not None:
             raise InvalidInput("lengths is given beside a PageTable, which has lengths of its own; leave it out")
