@@ -64,7 +64,7 @@ causal. Measured: 1.03, 1.05, 1.03, and 0.98 to 1.00.
 **Predicted for lse and D subtracted by products** from counted accesses to shared memory (run 33 of `tuning.json`): of
 some 3,200 in a step with 128 columns 128 go, 4 percent of the time where these are what a kernel waits for; with 64 and
 96 columns more. Measured in turns with the kernel before: 1 to 8 percent with 64 columns, 4 to 12 with 96. At 128
-columns the kernel is another one too: 2 to 5 percent, and causal heads from 4K tokens on stay with Gluon's. Under 0.97
+columns the kernel is another one too: 1 to 5 percent, and causal heads from 4K tokens on stay with Gluon's. Under 0.97
 are left 128 columns at 16K (0.947 both) and causal at 1K (0.963), and causal heads of 192 and 192/128 columns at 1K
 (0.816, 0.854).
 

@@ -28,7 +28,7 @@ _K_BUFFERS, _PLACES, _MINUS_BYTES = 2, 4, 3 * 128
 # Columns that heads are computed in.
 WIDTHS = (64, 96, 128)
 # Causal heads wider than 96: a tile of keys meets so many rows on average, or fewer. They gain 4 percent at 1K tokens;
-# at 4K Gluon's kernel is as fast, and at 16K 4 percent faster. Full heads gain 2 to 5 percent at every length, narrower
+# at 4K Gluon's kernel is as fast, and at 16K 4 percent faster. Full heads gain 1 to 5 percent at every length, narrower
 # ones 1 to 8 percent with 64 columns and 4 to 12 with 96 (``studies/hopper/tuning.json``, run 33).
 _FEW_ROWS = 12 * 128
 
