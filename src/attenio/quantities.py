@@ -119,6 +119,16 @@ def show_seconds(seconds: float) -> str:
     return f"{seconds / 1e-9:.4g} ns"
 
 
+def show_minutes(seconds: float) -> str:
+    """A long duration as people plan with it, in minutes or in hours.
+
+    >>> show_minutes(40), show_minutes(600), show_minutes(3e4)
+    ('1 minute', '10 minutes', '8 hours')
+    """
+    minutes = seconds / 60
+    return f"{minutes / 60:,.0f} hours" if minutes > 120 else f"{max(1, round(minutes))} minute{'s' * (minutes >= 1.5)}"
+
+
 def show_digits(number: float) -> str:
     """A rate in three digits, or as many as it has before its point, and never with a power of ten.
 

@@ -68,6 +68,30 @@ def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(
     assert {each["direction"] for each in step["cluster"]["stages"]} == {"forward", "backward"}
 
 
+def test_a_topology_whose_devices_are_known_implies_their_machine_unless_one_is_given(
+    attenio: Attenio, tmp_path: Path
+) -> None:
+    implied = attenio(*ASKED, "--topology", "dgx-h100:1x8", "--json").json
+    assert implied["machine"]["name"] == "h100"
+    assert implied["notes"] == ["The machine is h100, which dgx-h100:1x8 joins; --machine chooses."]
+    assert implied["notes"][0] in attenio(*ASKED, "--topology", "dgx-h100:1x8").out
+    chosen = attenio(*ASKED, "--topology", "dgx-h100:1x8", "--machine", "h100", "--json").json
+    assert chosen == {**implied, "notes": []}
+    for options in (("--topology", "dgx-h100:1x8", "--machine", "attenio-512k"), ("--topology", "tpu-torus:8")):
+        assert attenio(*ASKED, *options, "--json").json["machine"]["name"] == "attenio-512k"
+    file = tmp_path / "ours.yaml"
+    file.write_text(
+        "name: ours\nlevels: [{name: fast, capacity_bytes: 1MB}, {name: slow, bandwidth_bytes_per_s: 1 TB/s}]\n"
+        "links: [{name: wire, devices: 8, bandwidth_bytes_per_s: 10 GB/s, latency_s: 1e-6}]\n"
+    )
+    assert attenio(*ASKED, "--topology", file, "--json").json["machine"]["name"] == "ours"
+    page = ("report", *ASKED[1:], "--topology", "dgx-h100:1x8", "--out", tmp_path / "page.html", "--json")
+    assert attenio(*page).json["machine"]["name"] == "h100"
+    said = attenio("sweep", *ASKED[1:], "--topology", "dgx-h100:1x8", "--json")
+    assert [row["machine"] for row in said.json["rows"]] == ["h100"]
+    assert said.err == "attenio: The machine is h100, which dgx-h100:1x8 joins; --machine chooses.\n"
+
+
 @pytest.mark.parametrize(
     ("options", "mistake"),
     [

@@ -143,3 +143,12 @@ def test_nothing_heavy_loads_before_stopping_is_possible() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_an_option_that_takes_one_value_is_given_once(attenio: Any) -> None:
+    for values in (("1024", "1024"), ("1K", "2K")):
+        given = [each for value in values for each in ("--n", value)]
+        assert attenio("plan", *given).mistake == "--n is given 2 times; keep one"
+    assert "--red is given 3 times" in attenio("pebble", "solve", *("--red", "5") * 3).mistake
+    once = attenio("plan", "--n", "1K", "--json")
+    assert attenio("plan", "--n", "1K", "--json", "--json").json == once.json

@@ -85,11 +85,15 @@ def test_without_a_length_a_model_is_run_at_a_size_that_takes_seconds(attenio: A
         (["--dataflow", "attenio", "--tiles", "query_tile=4"], "key_tile"),
         (["--dataflow", "attenio", "--tiles", "query_tile=4,key_tile=1,depth=3"], "depth"),
         (["--dataflow", "attenio", "--tiles", "query_tile=40,key_tile=40"], "needs "),
-        (["--n", "1G", "--heads", "1", "--d", "64"], "of this computer's memory"),
     ],
 )
 def test_a_run_that_cannot_be_is_one_line(attenio: Any, options: list[str], message: str) -> None:
     assert message in attenio("run", *SMALL, *options).mistake
+
+
+def test_a_run_that_no_memory_of_this_computer_holds_is_one_line(attenio: Any) -> None:
+    options = ("--n", "1G", "--heads", "1", "--kv-heads", "1", "--d", "64", "--fast-bytes", "600")
+    assert "of this computer's memory" in attenio("run", *options).mistake
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_run(

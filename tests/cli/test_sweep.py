@@ -199,10 +199,20 @@ def test_a_stopped_sweep_goes_on_when_asked_again(
     assert json.loads(file.read_text()) == attenio("sweep", *SMALL, "--json").json["rows"]
 
 
-def test_what_another_sweep_left_is_not_discarded_silently(attenio: Any, tmp_path: Path) -> None:
+def test_what_another_sweep_left_is_not_discarded(attenio: Any, tmp_path: Path) -> None:
     parts = tmp_path / "points.json.parts"
     parts.mkdir()
-    (parts / "000000.npz").write_bytes(b"")
-    said = attenio("sweep", *SMALL, "--out", tmp_path / "points.json")
-    assert said.err == f"attenio: discarded 1 finished chunks in {parts}: an unfinished sweep of another grid\n"
-    assert said.status == 0
+    (parts / "000000.npz").write_bytes(b"kept")
+    mistake = attenio("sweep", *SMALL, "--out", tmp_path / "points.json").mistake
+    assert f"{parts} has 1 finished chunks of an unfinished sweep of another grid; choose another file" in mistake
+    assert [(path.name, path.read_bytes()) for path in parts.iterdir()] == [("000000.npz", b"kept")]
+
+
+def test_a_long_sweep_says_what_it_will_take(attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attenio.planning.sweeping.run._CHUNK", 10)
+    assert attenio("sweep", *SMALL).err == ""
+    monkeypatch.setattr("attenio.planning.sweeping.estimate.LONG_SECONDS", 0.0)
+    assert "planning 24 points: about 1 minute more, " in attenio("sweep", *SMALL).err
+    said = attenio("sweep", *SMALL, "--out", tmp_path / "points.csv").err
+    assert said.count("\n") == 1
+    assert f" in {tmp_path / 'points.csv'}; Ctrl-C stops it, the same sweep goes on from there" in said

@@ -29,6 +29,7 @@ from attenio.approximation.polynomials import (
 from attenio.approximation.rounding import (
     Range,
     Summation,
+    least_rounding_error,
     rounding_error,
     storage_error,
     underflow,
@@ -228,6 +229,11 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
             )
             return _exact(scores, terms, degree, reason)
     reason = f"scores within ±{scores.radius:.4g} need a degree over {terms.most_degree}"
+    least, kind = least_rounding_error(terms.accumulator), terms.accumulator.value
+    if least > terms.tolerance:
+        reason = (
+            f"rounding sums in {kind} may cost {least:.1g} at any degree, over the tolerance of {terms.tolerance:g}"
+        )
     return _exact(scores, terms, None, reason)
 
 

@@ -143,6 +143,15 @@ def rounding_error(
     return 2 * moved / (1 - moved) + 3 * unit if moved < 1 else math.inf
 
 
+def least_rounding_error(accumulator: ElementType = ElementType.FP32) -> float:
+    """What no polynomial of any degree is below: one rounding of terms that do not cancel.
+
+    >>> f"{least_rounding_error():.1g}"
+    '3e-07'
+    """
+    return rounding_error(1, 1.0, accumulator)
+
+
 def storage_error(dtype: ElementType, *, largest: float, unit: float) -> float:
     """What rounding outputs of at most ``largest`` units to their type adds, in the same units."""
     return unit_roundoff(dtype) * largest + half_spacing_at_zero(dtype) / unit

@@ -1,5 +1,7 @@
 """The commands, put together."""
 
+from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from typing import Annotated, Any
 
@@ -28,6 +30,7 @@ from attenio.cli.run import run
 from attenio.cli.simulate import simulate
 from attenio.cli.sweep import sweep
 from attenio.cli.weight_gradient import weight_gradient
+from attenio.errors import InvalidInput
 
 app = typer.Typer(
     name="attenio",
@@ -96,7 +99,7 @@ app.add_typer(rtl)
 
 @cache
 def command_line() -> Any:
-    """The commands as they run, made once: flags take no value, and their help shows none and fills its lines."""
+    """The commands as they run, made once: flags take no value, help fills its lines, an option is given once."""
     command: Any = typer.main.get_command(app)
     _tidy(command)
     return command
@@ -114,8 +117,31 @@ def _tidy(command: Any) -> None:
         return option
 
     command.get_help_option = help_option
+    command.make_parser = _refusing_repeated(command.make_parser)
     for parameter in command.params:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
     for inner in getattr(command, "commands", {}).values():
         _tidy(inner)
+
+
+def _refusing_repeated(make_parser: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The parser of a command, which of an option given more than once would keep the last in silence."""
+
+    def made(context: Any) -> Any:
+        parser = make_parser(context)
+        parse = parser.parse_args
+
+        def parse_args(args: list[str]) -> Any:
+            found = parse(args)
+            times = Counter(id(each) for each in found[2])
+            for each in () if context.resilient_parsing else found[2]:
+                takes_one = each.param_type_name == "option" and not (each.is_flag or each.multiple or each.count)
+                if takes_one and times[id(each)] > 1:
+                    raise InvalidInput(f"{each.opts[0]} is given {times[id(each)]} times; keep one")
+            return found
+
+        parser.parse_args = parse_args
+        return parser
+
+    return made

@@ -1,6 +1,6 @@
 """Many devices: the options that describe them, said once for every command."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from attenio.cli.cache import Cache
@@ -34,6 +34,24 @@ class Devices:
     def are_asked(self) -> bool:
         """Whether many devices are asked about."""
         return any(each is not None for each in (self.devices, self.device_memory, self.topology, self.grid))
+
+    def on_topology(self, question: Question) -> Question:
+        """The question about the machine that the topology joins, where it names none."""
+        return replace(question, machine=self._implied_machine(question) or question.machine)
+
+    def notes(self, question: Question) -> tuple[str, ...]:
+        """Which machine the topology implies for this question, if it does."""
+        implied = self._implied_machine(question)
+        return (
+            () if implied is None else (f"The machine is {implied}, which {self.topology} joins; --machine chooses.",)
+        )
+
+    def _implied_machine(self, question: Question) -> str | None:
+        from attenio.cluster.topology import machine_joined_by
+
+        if self.topology is None or question.machine is not None or question.fast_bytes is not None:
+            return None
+        return machine_joined_by(self.topology)
 
     @property
     def chosen_grid(self) -> "Grid | None":

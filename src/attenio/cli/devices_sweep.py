@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attenio.planning import SweepGrid
     from attenio.workload import Workload
 
-_ASKED = ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch", "mask", "dtype", "devices")
+_ASKED = ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch", "mask", "dtype", "machine", "devices")
 _STRIPS, _PATCHES = (
     (name, f"{name}_words_per_device", f"{name}_gap", f"{name}_seconds") for name in ("strips", "patches")
 )
@@ -68,8 +68,9 @@ def _rows(grid: "SweepGrid", devices: Devices, counts: tuple[int | None, ...]) -
             try:
                 workload = grid.workload(point)
                 cluster = devices.cluster(_machine(grid, point), count)
-                row |= {name: getattr(workload, name) for name in _ASKED[:-3]}
-                row |= {"mask": str(workload.mask), "dtype": workload.dtype.value, "devices": cluster.devices}
+                row |= {name: getattr(workload, name) for name in _ASKED[:-4]}
+                row |= {"mask": str(workload.mask), "dtype": workload.dtype.value}
+                row |= {"machine": _machine(grid, point).name, "devices": cluster.devices}
                 plan = best_cluster_plan(workload, cluster, grid=devices.chosen_grid)
             except AttenioError as problem:
                 row["reason"] = str(problem)

@@ -9,6 +9,7 @@
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import groupby
 
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_bytes, parse_count
@@ -38,7 +39,10 @@ def _expanded(text: str, name: str, parse: Callable[[str, str], int]) -> tuple[i
                 f"{name} {text!r} has the value {part.strip()}: a comma separates values in a sweep;"
                 f" write {text.replace(',', '')} or {text.replace(',', '_')} for one number"
             )
-        for value in _range(part, name, parse) if ":" in part else (parse(part, name),):
+        # neighbours of a range may round to the same value, which is no slip
+        for value, _ in groupby(_range(part, name, parse) if ":" in part else (parse(part, name),)):
+            if value in values:
+                raise InvalidInput(f"{name} {text!r} has {value:,} more than once; leave one of them out")
             values[value] = None
             if len(values) > _MOST:
                 raise InvalidInput(f"{name} {text!r} has more than {_MOST:,} values; use a larger step")

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from attenio.cli.output import print_aside
+from attenio.quantities import show_minutes
 
 if TYPE_CHECKING:
     from attenio.planning.plan import Plan
@@ -25,11 +26,10 @@ def warn_of_long_run(*plans: "Plan") -> None:
     for plan in plans:
         check_host_memory(plan)  # what is refused anyway needs no warning
     words, flops = sum(plan.moved_words for plan in plans), sum(plan.workload.flops for plan in plans)
-    minutes = seconds / 60
-    told = f"{minutes / 60:,.0f} hours" if minutes > 120 else f"{max(1, round(minutes))} minute{'s' * (minutes >= 1.5)}"
     print_aside(
-        f"running {plans[0].workload}: {words:.2g} words and {flops:.2g} operations, about {told}; Ctrl-C stops it,"
-        " nothing is kept; a smaller --n is faster, and so is a larger fast memory; attenio plan says the words at once"
+        f"running {plans[0].workload}: {words:.2g} words and {flops:.2g} operations, about {show_minutes(seconds)};"
+        " Ctrl-C stops it, nothing is kept; a smaller --n is faster, and so is a larger fast memory; attenio plan says"
+        " the words at once"
     )
 
 

@@ -96,11 +96,12 @@ def _plan_devices(
     if dataflow is not None:
         raise InvalidInput(f"--dataflow {dataflow} is of one device; leave it out, or leave the devices out")
     question.refuse_tolerance("many devices are planned for")
-    machine = question.chosen_machine()
+    machine = devices.on_topology(question).chosen_machine()
     cluster = devices.cluster(machine)
     if cluster.devices >= _MANY_DEVICES and str(workload.mask) == "causal":
         print_aside(f"counting the words of strips on {cluster.devices:,} devices one by one")
-    spread, notes = cluster_answer(workload, cluster, devices.chosen_grid), question.notes(workload)
+    spread = cluster_answer(workload, cluster, devices.chosen_grid)
+    notes = (*question.notes(workload), *devices.notes(question))
     if as_json:
         alone = training_answer(workload, machine) if workload.is_training else answer(workload, machine)
         print_json({**alone.to_json(), "cluster": spread.to_json(), "notes": list(notes)})

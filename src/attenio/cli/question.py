@@ -123,10 +123,19 @@ class Question:
         return replace(base, **self._changes(base))
 
     def notes(self, workload: "Workload") -> tuple[str, ...]:
-        """What the model asked about adds to the counts of this workload."""
+        """What the model asked about adds to the counts of this workload, and a tolerance that nothing keeps."""
         from attenio.catalogue import model_named
 
-        return () if self.model is None else model_named(self.model).notes(workload)
+        notes = () if self.model is None else model_named(self.model).notes(workload)
+        if workload.tolerance is None:
+            return notes
+        from attenio.approximation.rounding import least_rounding_error
+
+        rounding = least_rounding_error()
+        if workload.tolerance >= rounding:
+            return notes
+        told = f"rounding sums in fp32 may cost {rounding:.1g}, so no approximation keeps a tolerance of"
+        return (*notes, f"{told} {workload.tolerance:g}; exact attention is planned, and rounds as well")
 
     def timed_workload(self, default_n: int) -> "Workload":
         """The workload for what is measured here: contenders know no sinks and caps, and a latent is one array."""

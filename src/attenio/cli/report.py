@@ -44,7 +44,8 @@ def report(
     if cache.has_pages:
         report_of_pages(question, cache, devices, out, as_json=as_json)
         return
-    workload, machine = cache.applied(question.workload(DEFAULT_N)), question.chosen_machine()
+    workload = cache.applied(question.workload(DEFAULT_N))
+    machine = devices.on_topology(question).chosen_machine()
     spread = None
     if devices.are_asked:
         from attenio.report.cluster import cluster_answer
@@ -52,7 +53,7 @@ def report(
         question.refuse_tolerance("many devices are planned for")
         workload = workload if cache.has_forms else workload.plain
         spread = cluster_answer(workload, devices.cluster(machine), devices.chosen_grid)
-    notes = question.notes(workload)
+    notes = (*question.notes(workload), *devices.notes(question))
     if workload.is_training:
         from attenio.report import training_answer, write_training_report
         from attenio.report.tables import training_tables

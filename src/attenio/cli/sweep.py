@@ -84,11 +84,13 @@ def sweep(
     if cache.has_pages:
         sweep_of_pages(question, cache, devices, out, cluster, as_json=as_json)
         return
-    grid = grid_of(question, cache)
+    grid = grid_of(devices.on_topology(question), cache)
     _refuse_nonsense(grid)
     if devices.are_asked:
         if cluster is not None:
             raise InvalidInput("a sweep over --devices takes no --cluster; leave one of them out")
+        for note in devices.notes(question):
+            print_aside(note)
         sweep_devices(grid, devices, out, as_json=as_json)
         return
     result = _planned(grid, out, cluster)

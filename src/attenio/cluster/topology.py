@@ -19,6 +19,8 @@ from attenio.parts import Link, LinkShape
 from attenio.quantities import checked_count
 
 _NAMES = ("dgx-h100", "tpu-torus", "ethernet")
+# The machine of the catalogue that a named topology joins; it has no TPU v4, and Ethernet joins anything.
+_JOINED = {"dgx-h100": "h100"}
 _KNOWN = "dgx-h100:NODESxGPUS, tpu-torus:XxYxZ, ethernet and machine files with links"
 _SIZES = re.compile(r"^\d+(x\d+)*$")
 
@@ -60,8 +62,7 @@ class Topology:
 
 def topology_named(name: str, devices: int | None = None) -> Topology:
     """The topology of this name, such as ``dgx-h100:8x8``, or of a machine file; ``ethernet`` joins ``devices``."""
-    path = name.partition("#")[0]
-    if Path(path).suffix.lower() in (".yaml", ".yml") or "/" in path:
+    if _is_file(name):
         from attenio.catalogue import machine_named
 
         return topology_of(machine_named(name))
@@ -80,6 +81,20 @@ def topology_named(name: str, devices: int | None = None) -> Topology:
     if not counts:
         raise InvalidInput(f"topology {name!r} does not say its axes; write tpu-torus:4x4x4")
     return tpu_torus(counts)
+
+
+def machine_joined_by(name: str) -> str | None:
+    """The machine that a topology of this name joins, by its own name or its file; None where that is not said.
+
+    >>> machine_joined_by("dgx-h100:8x8"), machine_joined_by("ethernet")
+    ('h100', None)
+    """
+    return name if _is_file(name) else _JOINED.get(name.strip().lower().partition(":")[0])
+
+
+def _is_file(name: str) -> bool:
+    path = name.partition("#")[0]
+    return Path(path).suffix.lower() in (".yaml", ".yml") or "/" in path
 
 
 def topology_of(machine: Machine) -> Topology:

@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
 from attenio.kernels.call.call import call_of, problem_of
-from attenio.kernels.call.checks import autocast, check_switches, checked_number, refuse_tangents
+from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_number, refuse_tangents
 from attenio.kernels.call.choice import follow_short_bytes
 from attenio.kernels.call.jagged import attend_jagged, is_jagged
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
@@ -89,8 +89,6 @@ class Options(TypedDict, total=False):
 
 
 _OPTIONS = frozenset(Options.__annotations__)
-# FlashAttention's names that are like no name here, or like another.
-_NICKNAMES = {"softmax_scale": "scale"}
 
 
 def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention
@@ -208,7 +206,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
             pass
     if more and not _is_compiling() and not _OPTIONS.issuperset(more):
         name = next(name for name in more if name not in _OPTIONS)
-        refuse_keyword("attention()", name, signature(attention).parameters, _NICKNAMES)
+        refuse_keyword("attention()", name, signature(attention).parameters, NICKNAMES)
     return _attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, **more)
 
 

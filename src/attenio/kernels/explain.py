@@ -1,7 +1,9 @@
 """``explain()``: what ``attention()`` would run on this machine, what that moves, and what the others would."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from inspect import signature
+from typing import Any, Never
 
 import torch
 from torch import Tensor
@@ -11,7 +13,7 @@ from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.kernels.call.call import call_of, problem_of
-from attenio.kernels.call.checks import autocast, check_switches, checked_number
+from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_number
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.jagged import is_jagged, jagged_of
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
@@ -28,6 +30,7 @@ from attenio.kernels.gpu.capability import is_hopper
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
 from attenio.masks import BlockSparse, Mask
+from attenio.names import refuse_keyword
 from attenio.planning import Candidate, Plan, Tiles, candidates, plan_with
 from attenio.quantities import show_bytes, show_words
 from attenio.workload import Workload
@@ -141,6 +144,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     lengths: Any = None,
     page_scales: tuple[Tensor, Tensor] | None = None,
     machine: str | Machine | None = None,
+    **unknown: Never,
 ) -> Any:
     """The plan that ``attention`` would run for the same arguments: print it, or ask its fields.
 
@@ -148,6 +152,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     CPU or on ``meta``, where they take no memory. Calls on pages give a ``PagedExplanation``: the tree of what requests
     share, and the words that it moves.
     """
+    _refuse(unknown)
     if pages is not None or lengths is not None or page_scales is not None:
         if machine is not None:
             raise InvalidInput("machine is given with pages=, which are explained where they are; leave it out")
@@ -212,6 +217,11 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         candidates=candidates(workload, replace(here, granularity={workload.dtype: place.granularity})),
         notes=tuple(notes), way=way,
     )  # fmt: skip
+
+
+def _refuse(unknown: Mapping[str, Any]) -> None:
+    for name in unknown:
+        refuse_keyword("explain()", name, signature(explain).parameters, NICKNAMES)
 
 
 def _plan_of(choice: Choice, workload: Workload, here: Machine, notes: list[str]) -> Plan:

@@ -93,8 +93,9 @@ def test_attention_says_all_its_arguments_and_means_them():
     ("given", "meant"),
     [("causal", "is_causal"), ("sink", "sinks"), ("dropout", "dropout_p"), ("softmax_scale", "scale"), ("xyz", None)],
 )
-def test_an_argument_that_there_is_not_is_refused_with_the_one_that_was_meant(given, meant):
+@pytest.mark.parametrize("function", [attention, explain])
+def test_an_argument_that_there_is_not_is_refused_with_the_one_that_was_meant(function, given, meant):
     with pytest.raises(TypeError) as refused:
-        attention(*drawn(), **{given: 1})
+        function(*drawn(), **{given: 1})
     hint = f"; did you mean {meant}?" if meant else ""
-    assert str(refused.value) == f"attention() got an unexpected keyword argument '{given}'{hint}"
+    assert str(refused.value) == f"{function.__name__}() got an unexpected keyword argument '{given}'{hint}"

@@ -1,5 +1,6 @@
 import csv
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.planning import SweepGrid, sweep
 from attenio.planning.sweeping import run
+from attenio.planning.sweeping.estimate import estimate
+from attenio.planning.sweeping.files import FinishedChunks
 from attenio.planning.sweeping.result import PlannedPoints
 from attenio.workload import Direction
 
@@ -98,16 +101,29 @@ def test_a_stopped_sweep_goes_on_where_it_was(
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
 
-def test_chunks_of_another_grid_are_not_used(tmp_path: Path) -> None:
+def test_chunks_of_another_grid_are_neither_used_nor_lost(tmp_path: Path) -> None:
     out = tmp_path / "out.csv"
     with pytest.raises(Stopped):
         sweep(GRID, out=out, progress=stop_after(14))
-    told: list[str] = []
-    result = sweep(OTHER, out=out, tell=told.append)
-    parts = tmp_path / "out.csv.parts"
-    assert result.notes == (f"discarded 3 finished chunks in {parts}: an unfinished sweep of another grid",)
-    assert told == list(result.notes)
-    assert list(result.rows()) == list(sweep(OTHER).rows())
+    with pytest.raises(InvalidInput, match=r"out.csv.parts has 3 finished chunks .* choose another file, or delete"):
+        sweep(OTHER, out=out)
+    assert "3 finished chunks of this sweep" in sweep(GRID, out=out).notes[0]
+
+
+def test_a_sweep_of_which_no_chunk_was_finished_is_in_nobody_s_way(tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    FinishedChunks.beside(out, GRID, 5)
+    assert list(sweep(OTHER, out=out).rows()) == list(sweep(OTHER).rows())
+
+
+@pytest.mark.parametrize("direction", ["forward", "training"])
+@pytest.mark.parametrize("name", ["out.json", "out.jsonl", "out.csv"])
+def test_the_size_of_a_file_is_told_to_a_factor_of_two(tmp_path: Path, name: str, direction: str) -> None:
+    grid = SweepGrid(n=range(1000, 1100), d=[64, 128], fast_bytes=[65536], direction=direction)
+    result = sweep(grid, out=tmp_path / name)
+    told = estimate(len(grid), len(grid), 1.0, result.chunks[0], tmp_path / name)
+    size, unit = re.search(r" and ([\d.]+) (KiB|MiB) in ", told).groups()
+    assert 0.5 < float(size) * {"KiB": 2**10, "MiB": 2**20}[unit] / (tmp_path / name).stat().st_size < 2.0
 
 
 def test_damaged_chunks_are_planned_again(tmp_path: Path) -> None:

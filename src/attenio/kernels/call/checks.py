@@ -12,6 +12,8 @@ from attenio.errors import AttenioError, InvalidInput
 from attenio.kernels.call.latent import MOST_KEY_WIDTH, MOST_VALUE_WIDTH, is_latent
 from attenio.names import show_value
 
+# FlashAttention's names that are like no name here, or like another.
+NICKNAMES = {"softmax_scale": "scale"}
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 

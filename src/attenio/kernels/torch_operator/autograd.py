@@ -213,7 +213,10 @@ class _TransformedBackward(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
-        raise NotComputed("attention has no second derivative; differentiate it once")
+        raise NotComputed(
+            "attention has no second derivative; differentiate it once, or call PyTorch's scaled_dot_product_attention"
+            " under sdpa_kernel(SDPBackend.MATH), with a window as attn_mask"
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: Places, *arguments: Any) -> Mapped:
@@ -238,4 +241,7 @@ def _backward_operated(*arguments: Any) -> tuple[Tensor, ...]:
 
 attention_operator.register_autograd(_differentiate, setup_context=_save)
 attention_operator.register_vmap(_Transformed.vmap)
+attention_backward_operator.register_autograd(
+    _TransformedBackward.backward, setup_context=_TransformedBackward.setup_context
+)
 attention_backward_operator.register_vmap(_TransformedBackward.vmap)

@@ -49,7 +49,7 @@ class FinishedChunks:
 
     @classmethod
     def beside(cls, path: Path | None, grid: SweepGrid, chunk: int) -> "FinishedChunks":
-        """The chunks beside an output: those of the same grid are kept, others are cleared away."""
+        """The chunks beside an output: a sweep of the same grid goes on from them, another is refused."""
         if path is None:
             return cls(None, result_columns(grid))
         folder = path.with_name(f"{path.name}.parts")
@@ -59,9 +59,11 @@ class FinishedChunks:
             done = len(list(folder.glob("*.npz")))
             if _read_json(folder / "grid.json") == about:
                 notes = (f"{folder} has {done:,} finished chunks of this sweep; going on from there",)
-            else:
-                notes = (f"discarded {done:,} finished chunks in {folder}: an unfinished sweep of another grid",)
-                shutil.rmtree(folder)
+            elif done:
+                raise InvalidInput(
+                    f"{folder} has {done:,} finished chunks of an unfinished sweep of another grid; choose another"
+                    " file, or delete that folder to begin anew"
+                )
         target = path.resolve()
         if not target.parent.is_dir():
             missing = target.parent if path.is_symlink() else path.parent

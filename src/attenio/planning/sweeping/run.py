@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from attenio.planning.sweeping.bounds import MOST_WORDS, largest_bounds
 from attenio.planning.sweeping.cases import NOTHING, Ints
 from attenio.planning.sweeping.cluster import checked_cluster, results_on
 from attenio.planning.sweeping.columns import ABSENT, numbers_of
+from attenio.planning.sweeping.estimate import estimate
 from attenio.planning.sweeping.files import FinishedChunks, export, format_of
 from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.points import BAND_MASKS, Points
@@ -28,6 +30,7 @@ from attenio.planning.training import TrainingPlan, training_plan_for
 from attenio.workload import Direction, Workload
 
 _CHUNK, _ALONE_CHUNK = 2**16, 2**10
+_SETTLED_SECONDS = 10.0
 _WHAT_MAKES_A_WORKLOAD_SOUND = (
     "lengths",
     "d",
@@ -57,7 +60,7 @@ def sweep(
     With ``out``, the result is also written there, as Parquet, CSV, JSON or JSON Lines by its ending. Until it is
     complete, finished chunks lie in a folder beside it, and a sweep of the same grid goes on where one was stopped.
     Points without a plan have a reason instead. ``progress`` is told how many points are done, of how many; ``tell``
-    is told, before the work begins, what becomes of the chunks that an earlier sweep left.
+    is told where an earlier sweep left chunks to go on from, and after the first chunk what a long sweep will take.
 
     With ``cluster``, chunks are planned by the workers of a Dask cluster, ``local:4`` or ``tcp://host:8786``, and
     written by this process; the result and the file are the same.
@@ -82,10 +85,18 @@ def sweep(
     numbers = range(-(-len(grid) // chunk))
     plans = {number: planned for number in numbers if (planned := finished.load(number)) is not None}
     done = sum(map(len, plans.values()))
+    before, begin = done, perf_counter()
     for number, planned in _planned(grid, chunk, [each for each in numbers if each not in plans], cluster):
         finished.save(number, planned)
         plans[number] = planned
         done += len(planned)
+        seconds = perf_counter() - begin
+        # the first chunk of a cluster has waited for its processes, and others are as good as done
+        if tell is not None and (cluster is None or seconds > _SETTLED_SECONDS):
+            long = estimate(len(grid), len(grid) - done, seconds / (done - before), planned, path)
+            if long is not None:
+                tell(long)
+            tell = None  # once
         if progress is not None:
             progress(done, len(grid))
     result = SweepResult(grid, tuple(plans[number] for number in numbers), finished.notes)
