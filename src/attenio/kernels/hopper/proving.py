@@ -30,12 +30,12 @@ Computed: TypeAlias = Callable[[], tuple[list[Tensor], list[Tensor]]]
 
 
 def is_right(
-    kernel: str, dtype: torch.dtype, device: torch.device, both: Computed | None, *, instead: str | None = None
+    kernel: str, dtype: torch.dtype, device: torch.device, both: Computed | None, *, instead: str = "portable kernels"
 ) -> bool:
     """Whether the results of a kernel are those of the definition; not known yet while a CUDA graph is captured.
 
-    It is taken to be right where this is not to be tried: without ``both``. What runs ``instead`` of one that is not
-    are kernels in Gluon for CUDA C++, and portable ones for Gluon, unless something else is said.
+    It is taken to be right where this is not to be tried: without ``both``. A warning says what runs ``instead`` of one
+    that is not.
     """
     if device.type != "cuda":
         return True
@@ -50,7 +50,6 @@ def is_right(
         verdict = "yes" if off <= _ALLOWED[dtype] else "no"
         remember(name, verdict, device)
         if verdict == "no":
-            instead = instead or ("Gluon kernels" if kernel.startswith("CUDA C++") else "portable kernels")
             where = torch.cuda.get_device_name(device)
             warnings.warn(f"{kernel} in {dtype} is off by {off:.1e} on {where}; {instead} run instead", stacklevel=2)
     return verdict == "yes"

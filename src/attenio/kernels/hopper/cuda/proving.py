@@ -19,7 +19,7 @@ def is_proven(name: str, dtype: torch.dtype, device: torch.device, both: Compute
     if (name, dtype, device) in _failed:
         return False
     try:
-        return is_right(f"CUDA C++, {name}", dtype, device, both)
+        return is_right(f"CUDA C++, {name}", dtype, device, both, instead="Gluon kernels")
     except (CompileError, DriverError) as problem:
         _failed.add((name, dtype, device))
         warnings.warn(f"CUDA C++, {name}: {problem}; Gluon runs instead", stacklevel=2)
