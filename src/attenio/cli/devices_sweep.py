@@ -1,16 +1,14 @@
 """``attenio sweep --devices``: the best grid at every point, for every number of devices."""
 
-import csv
-import json
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attenio.cli.devices import Devices
 from attenio.cli.grid import numbers
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
-from attenio.errors import AttenioError, InvalidInput
+from attenio.cli.output import plain_table
+from attenio.cli.row_sweep import check_rows, planned_rows, show_rows
+from attenio.errors import AttenioError
 from attenio.quantities import show_seconds
 
 if TYPE_CHECKING:
@@ -23,39 +21,16 @@ _ASKED = ("queries", "keys", "d", "value_dim", "heads", "kv_heads", "batch", "ma
 _STRIPS, _PATCHES = (
     (name, f"{name}_words_per_device", f"{name}_gap", f"{name}_seconds") for name in ("strips", "patches")
 )
-_MOST = 100_000
-_SHOWN = 40
 
 
 def sweep_devices(grid: "SweepGrid", devices: Devices, out: Path | None, *, as_json: bool) -> None:
     """Plan every workload of a grid for every number of devices; a point without a plan says why."""
     counts: tuple[int | None, ...] = (None,) if devices.devices is None else numbers(devices.devices, "devices")
-    if len(grid) * len(counts) > _MOST:
-        raise InvalidInput(
-            f"{len(grid) * len(counts):,} points of many devices are planned one by one; ask for at most {_MOST:,}"
-        )
-    if out is not None and out.suffix.lower() not in (".csv", ".json", ".jsonl"):
-        raise InvalidInput(f"a sweep of devices writes .csv, .json or .jsonl, and not {out.name}; use one of these")
+    check_rows("of devices", len(grid) * len(counts), out)
     for count in counts:
         devices.cluster(_machine(grid, 0), count)  # a slip in the options is refused before anything is planned
-    rows: list[dict[str, Any]] = []
-    with progress_bar(f"planning {len(grid) * len(counts):,} points") as progress:
-        for row in _rows(grid, devices, counts):
-            rows.append(row)
-            if progress is not None:
-                progress(len(rows), len(grid) * len(counts))
-    if out is not None:
-        from attenio.files import write_atomically
-
-        write_atomically(out, rows_as_text(rows, out.suffix.lower()))
-    if as_json:
-        print_json({"points": len(rows), **({"rows": rows} if out is None else {"out": str(out)})})
-        return
-    if len(rows) <= _SHOWN:
-        print_tables(_table(rows))
-    print_tables(f"{sum(row['grid'] is not None for row in rows):,} of {len(rows):,} points have a plan")
-    if out is not None:
-        print_tables(f"every point is in {out}")
+    rows = planned_rows(_rows(grid, devices, counts), len(grid) * len(counts))
+    show_rows(rows, out, _table, found="grid", as_json=as_json)
 
 
 def _rows(grid: "SweepGrid", devices: Devices, counts: tuple[int | None, ...]) -> Iterator[dict[str, Any]]:
@@ -103,19 +78,6 @@ def _layouts(workload: "Workload", cluster: "Cluster") -> dict[str, Any]:
 
 def _machine(grid: "SweepGrid", point: int) -> "Machine":
     return grid.computers[int(grid.positions(point, point + 1)["machines"][0])]
-
-
-def rows_as_text(rows: list[dict[str, Any]], suffix: str) -> str:
-    """Rows of plain values as a file of this kind has them."""
-    if suffix == ".json":
-        return json.dumps(rows, indent=1) + "\n"
-    if suffix == ".jsonl":
-        return "".join(json.dumps(row) + "\n" for row in rows)
-    stream = StringIO()
-    writer = csv.DictWriter(stream, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
 
 
 def _table(rows: list[dict[str, Any]]) -> Any:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices
-from attenio.cli.devices_sweep import rows_as_text
 from attenio.cli.grid import numbers, sizes
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
 from attenio.cli.paged_answer import PagedAnswer
 from attenio.cli.question import DEFAULT_MACHINE, DEFAULT_N, Question
+from attenio.cli.row_sweep import check_rows, planned_rows, show_rows
 from attenio.errors import AttenioError, InvalidInput
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _LISTS = ("keys", "batch", "d", "value_dim", "heads", "kv_heads")
 _CACHE_LISTS = ("page_size", "shared_prefix", "new", "kv_bits")
-_SUFFIXES = (".csv", ".json", ".jsonl")
-_MOST, _SHOWN = 100_000, 40
 
 
 def sweep_of_pages(
@@ -33,32 +31,13 @@ def sweep_of_pages(
         cache.refuse_pages("plans for many devices know")
     if cluster is not None:
         raise InvalidInput("a sweep of pages takes no --cluster; leave one of them out")
-    if out is not None and out.suffix.lower() not in _SUFFIXES:
-        raise InvalidInput(f"a sweep of pages writes .csv, .json or .jsonl, and not {out.name}; use one of these")
     machines, points = _machines(question), list(_combinations(question, cache))
     count = len(machines) * len(points)
-    if count > _MOST:
-        raise InvalidInput(f"{count:,} points on pages are planned one by one; ask for at most {_MOST:,}")
-    rows: list[dict[str, Any]] = []
-    with progress_bar(f"planning {count:,} points") as progress:
-        for row in _rows(points, machines):
-            rows.append(row)
-            if progress is not None:
-                progress(len(rows), count)
+    check_rows("on pages", count, out)
+    rows = planned_rows(_rows(points, machines), count)
     if all(row["requests"] is None for row in rows):
         raise InvalidInput(rows[0]["reason"])  # not one of them is a workload: a slip
-    if out is not None:
-        from attenio.files import write_atomically
-
-        write_atomically(out, rows_as_text(rows, out.suffix.lower()))
-    if as_json:
-        print_json({"points": len(rows), **({"rows": rows} if out is None else {"out": str(out)})})
-        return
-    tables = [_table(rows)] if len(rows) <= _SHOWN else []
-    planned = sum(row["moved_words"] is not None for row in rows)
-    print_tables(*tables, f"{planned:,} of {len(rows):,} points have a plan")
-    if out is not None:
-        print_tables(f"every point is in {out}")
+    show_rows(rows, out, _table, found="moved_words", as_json=as_json)
 
 
 def report_of_pages(question: Question, cache: Cache, devices: Devices, out: Path, *, as_json: bool) -> None:

@@ -83,9 +83,9 @@ def _in_turns(some: Flows, width: int, ranks: int) -> Flows:
 
 
 def summed(flows: Flows, ranks: int) -> Flows:
-    """One message from a rank to another."""
+    """One message from a rank to another; nobody sends to itself."""
     both, at = np.unique(flows.sources * ranks + flows.targets, return_inverse=True)
     words = np.zeros(len(both), dtype=np.int64)
     np.add.at(words, at, flows.words)
-    some = words > 0
+    some = (words > 0) & (both // ranks != both % ranks)
     return Flows(both[some] // ranks, both[some] % ranks, words[some])

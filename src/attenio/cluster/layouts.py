@@ -1,5 +1,6 @@
 """Strips and patchworks by one set of names: for which workloads they are, what they send, and which messages."""
 
+from attenio.cluster.bytes import stage_widths_bytes
 from attenio.cluster.layout import Messages
 from attenio.cluster.patches import words as patches
 from attenio.cluster.patches.layout import Patchwork
@@ -7,30 +8,28 @@ from attenio.cluster.patches.messages import PatchesMessages
 from attenio.cluster.strips import words as strips
 from attenio.cluster.strips.layout import Strips
 from attenio.cluster.strips.messages import StripsMessages
-from attenio.cluster.words import StageWords
+from attenio.cluster.traffic import WidthsOf, check_layout
+from attenio.cluster.words import StageWords, stage_widths
 from attenio.workload import Workload
 
 
 def check_workload(workload: Workload, layout: Strips | Patchwork) -> None:
     """Refuse what a layout is not for."""
-    if isinstance(layout, Strips):
-        strips.check_workload(workload, layout)
-    else:
-        patches.check_workload(workload, layout)
+    check_layout(workload, layout.heads, "strips" if isinstance(layout, Strips) else "patches")
 
 
-def layout_words(workload: Workload, layout: Strips | Patchwork) -> tuple[StageWords, ...]:
-    """What every rank sends and receives in every stage."""
+def layout_words(
+    workload: Workload, layout: Strips | Patchwork, widths: WidthsOf = stage_widths
+) -> tuple[StageWords, ...]:
+    """What every rank sends and receives in every stage; widths may be in bytes."""
     if isinstance(layout, Strips):
-        return strips.strips_words(workload, layout)
-    return patches.patches_words(workload, layout)
+        return strips.strips_words(workload, layout, widths)
+    return patches.patches_words(workload, layout, widths)
 
 
 def layout_bytes(workload: Workload, layout: Strips | Patchwork) -> tuple[StageWords, ...]:
     """The same in bytes, as ranks of torch.distributed send them."""
-    if isinstance(layout, Strips):
-        return strips.strips_bytes(workload, layout)
-    return patches.patches_bytes(workload, layout)
+    return layout_words(workload, layout, stage_widths_bytes)
 
 
 def messages_of(workload: Workload, layout: Strips | Patchwork) -> Messages:

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 
 from attenio.cluster.layout import Counts
 from attenio.cluster.words import Stage, StageWords, Widths, stage_widths
+from attenio.errors import InvalidInput
 from attenio.masks import Causal
-from attenio.workload import Direction, Workload
+from attenio.workload import Direction, Workload, refuse_forms
 
+WidthsOf = Callable[[Workload, Stage], Widths]
 STAGES = {
     Direction.FORWARD: (Stage.GATHER_QUERIES, Stage.GATHER_KEYS, Stage.REDUCE_OUTPUTS),
     Direction.BACKWARD: (Stage.GATHER_QUERIES, Stage.GATHER_KEYS, Stage.REDUCE_QUERIES, Stage.REDUCE_KEYS),
@@ -46,6 +48,17 @@ def applies(workload: Workload) -> bool:
     return square and not (workload.has_scales or workload.sinks or workload.softcap is not None)
 
 
+def check_layout(workload: Workload, heads: int, kind: str) -> None:
+    """Refuse what a kind of layouts with so many head groups is not for."""
+    refuse_forms(workload, "plans for many devices know no")
+    if not applies(workload):
+        raise InvalidInput(f"{kind} are for a causal mask with as many queries as keys, and this is {workload}")
+    if workload.kv_heads % heads:
+        raise InvalidInput(
+            f"{kind} of {heads:,} head groups do not cut {workload.kv_heads:,} KV heads evenly; use a divisor"
+        )
+
+
 def passes(workload: Workload) -> tuple[Workload, ...]:
     """The passes of a workload, one after the other."""
     each = (Direction.FORWARD, Direction.BACKWARD) if workload.is_training else (workload.direction,)
@@ -56,7 +69,7 @@ def words_of_stages(
     workload: Workload,
     heads: int,
     traffic: Callable[[Workload], Traffic],
-    widths: Callable[[Workload, Stage], Widths] = stage_widths,
+    widths: WidthsOf = stage_widths,
 ) -> tuple[StageWords, ...]:
     """What every rank sends and receives in every stage of every pass, for so many head groups."""
     return tuple(

@@ -27,7 +27,6 @@ With resident_keys no statistics lie beside the tiles, and memories of three wor
 """
 
 from attenio.dataflows.online_softmax import (
-    RowStatistics,
     add_output,
     add_scores_by_depth,
     exponentiate,
@@ -39,9 +38,10 @@ from attenio.dataflows.online_softmax import (
     raise_maximum,
     save_log_sum_exp,
 )
+from attenio.dataflows.operators_apart import operators_apart
 from attenio.dataflows.problem import Problem, key_runs, visible
 from attenio.memory import FastMemory, SlowArray
-from attenio.memory.indices import compact, cuts, size
+from attenio.memory.indices import cuts
 from attenio.planning.plan import Tiles
 
 
@@ -49,14 +49,13 @@ def rank_one_tiling(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""
     rows, keys = problem.pattern.rows, problem.pattern.keys
     if "resident_keys" in tiles:
-        _with_probabilities(problem, tiles, fast)
+        operators_apart(problem, tiles, fast, problem.pattern)
         return
     spilled = problem.spilled("S", rows, keys), problem.spilled("max", rows, 1)
     if "query_tile" in tiles:
         _scores_of_whole_queries(problem, spilled, (min(tiles["query_tile"], rows), min(tiles["key_tile"], keys)), fast)
-        _outputs(problem, spilled, (min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)), fast)
-        return
-    _scores(problem, spilled, (min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)), fast)
+    else:
+        _scores(problem, spilled, (min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)), fast)
     _outputs(problem, spilled, (min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)), fast)
 
 
@@ -101,70 +100,6 @@ def _scores_of_whole_queries(
                         raise_maximum(fast, largest, S_ij)
                         fast.store(S_ij, spilled[0], cells=visible(hidden))
             fast.store(largest, spilled[1])
-
-
-def _with_probabilities(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
-    rows, keys = problem.pattern.rows, problem.pattern.keys
-    S = problem.spilled("S", rows, keys)
-    P = problem.spilled("P", rows, keys) if problem.P is None else problem.P
-    _plain_scores(problem, S, (min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)), fast)
-    _probabilities(problem, S, P, min(tiles["resident_keys"], keys), fast)
-    p, c = min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)
-    with (
-        fast.scratch("O", p, c) as O_buffer,
-        fast.scratch("P", p, 1) as P_column,
-        fast.buffer("V", 1, 1) as V_element,
-    ):
-        for places in problem.query_tiles(p):
-            for columns in cuts(problem.width, c):
-                O_ic = O_buffer.zeros(places, columns)
-                for key, hidden in key_runs(problem.pattern, places, 1):
-                    P_j = P_column.over(places, key)
-                    fast.load(P, P_j, cells=visible(hidden))
-                    if hidden is not None:
-                        P_j.values[hidden] = 0
-                    with V_element.streaming(problem.V, key, columns, along="columns") as V_j:
-                        add_output(fast, problem.arithmetic, O_ic, P_j, V_j)
-                fast.store(O_ic, problem.O)
-
-
-def _plain_scores(problem: Problem, S: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
-    a, b = tile
-    with (
-        fast.scratch("S", a, b) as S_buffer,
-        fast.buffer("Q", a, 1) as Q_column,
-        fast.buffer("K", 1, 1) as K_element,
-    ):
-        for rows in problem.query_tiles(a):
-            for keys, hidden in key_runs(problem.pattern, rows, b):
-                S_ij = S_buffer.zeros(rows, keys)
-                add_scores_by_depth(fast, problem, S_ij, Q_column, K_element)
-                fast.store(S_ij, S, cells=visible(hidden))
-
-
-def _probabilities(problem: Problem, S: SlowArray, P: SlowArray, resident: int, fast: FastMemory) -> None:
-    with (
-        fast.scratch("S", 1, resident) as S_buffer,
-        fast.scratch("score in hand", 1, 1) as in_hand,
-        RowStatistics(fast, problem.arithmetic) as statistics,
-    ):
-        for row in problem.query_tiles(1):
-            needed = problem.pattern.needed_keys(row.start, row.stop)
-            first, rest = compact(needed[:resident]), compact(needed[resident:])
-            statistics.begin(problem.sinks_of(row))
-            scores = S_buffer.over(row, first)
-            if size(first):
-                fast.load(S, scores)
-                statistics.take(scores)
-            if size(rest):
-                with in_hand.streaming(S, row, rest, along="columns") as s:
-                    statistics.take(s)
-            statistics.save(problem, row)
-            if size(first):
-                fast.store(statistics.probabilities(scores), P)
-            if size(rest):
-                with in_hand.streaming(S, row, rest, along="columns") as s:
-                    fast.store(statistics.probabilities(s), P)
 
 
 def _outputs(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory) -> None:

@@ -78,7 +78,7 @@ def test_patches_are_for_causal_work_and_for_the_heads_of_their_tables() -> None
     assert best_patches(Workload(n=64, d=8, heads=8, mask="causal"), 8) is None
     with pytest.raises(InvalidInput, match="patches are for a causal mask with as many queries as keys"):
         plan_patches(Workload(n=64, d=4, heads=2), at_home(2))
-    with pytest.raises(InvalidInput, match="a table of 2 heads does not cut 3 KV heads evenly; use a divisor"):
+    with pytest.raises(InvalidInput, match="patches of 2 head groups do not cut 3 KV heads evenly; use a divisor"):
         plan_patches(Workload(n=64, d=4, heads=3, mask="causal"), at_home(2))
     with pytest.raises(InvalidInput, match="3 tokens are too few for 4 blocks; use more tokens"):
         plan_patches(Workload(n=3, d=4, heads=4, mask="causal"), at_home(4))

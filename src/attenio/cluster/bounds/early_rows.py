@@ -16,9 +16,9 @@ import numpy as np
 
 from attenio.cluster.bounds.causal_heads import CausalHeads, Values
 
-# Prices that are tried, for one query head on a KV head and for several: of neighbours, as a part of the fewer words of a
-# row and of a key; of a key by first rows, as a part of its words; which part of the price of pairs those of first rows
-# cost at least; which part of their neighbour's price first rows lend.
+# Prices that are tried, for one query head on a KV head and for several: of neighbours, as a part of the fewer words of
+# a row and of a key; of a key by first rows, as a part of its words; which part of the price of pairs those of first
+# rows cost at least; which part of their neighbour's price first rows lend.
 _ALONE = (
     (0.56, 0.21, 0.55, 0.0), (0.72, 0.18, 0.56, 0.0), (0.61, 0.15, 0.59, 0.0), (0.49, 0.22, 0.6, 0.0),
     (0.684, 0.093, 0.641, 0.0),

@@ -13,12 +13,11 @@ import attenio
 from attenio.cluster.bytes import stage_bytes
 from attenio.cluster.executor.assignment import Assignment, chunked, grid_pairs, spans_of
 from attenio.cluster.grid import Grid, check_grid, grids
-from attenio.cluster.layouts import check_workload
+from attenio.cluster.layouts import check_workload, layout_bytes
 from attenio.cluster.partition import Sharding
 from attenio.cluster.patches import Patchwork
 from attenio.cluster.spans import Span
 from attenio.cluster.strips import Owners, Strips, best_strips
-from attenio.cluster.strips.words import strips_bytes
 from attenio.cluster.words import Shares
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
@@ -181,7 +180,7 @@ def layout_for(
     plan = best_strips(workload, grid.devices, owners=Owners.ZIGZAG)
     if plan is None:
         return None
-    sent = np.sum([each.sent for each in strips_bytes(workload, plan.strips)], axis=0)
+    sent = np.sum([each.sent for each in layout_bytes(workload, plan.strips)], axis=0)
     return plan.strips if int(sent.max()) < most_bytes(workload, grid) else None
 
 

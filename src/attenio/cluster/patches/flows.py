@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attenio.cluster.flows import Round, rounds_of
+from attenio.cluster.flows import Round, rounds_of, summed
 from attenio.cluster.layout import Counts
 from attenio.cluster.loads import Flows
 from attenio.cluster.patches.layout import Patchwork, holdings
@@ -20,7 +20,7 @@ class _Messages:
 
     def __init__(self, workload: Workload, patchwork: Patchwork) -> None:
         self.sizes, self.has = patchwork.sizes(workload.keys), holdings(patchwork)
-        self.owners = np.array(patchwork.owners, dtype=np.int64)
+        self.owners, self.ranks = np.array(patchwork.owners, dtype=np.int64), patchwork.devices
         found = traffic(workload, patchwork)
         self.row_sources, self.key_sources = found.row_sources, found.key_sources
 
@@ -47,18 +47,9 @@ class _Messages:
 
     def _second(self, sources: Counts) -> Flows:
         passed = np.argwhere((sources >= 0) & (sources != self.owners[None, :, None]))
-        return self._summed(sources[tuple(passed.T)], passed[:, 2], self.sizes[passed[:, 1]])
+        return summed(Flows(sources[tuple(passed.T)], passed[:, 2], self.sizes[passed[:, 1]]), self.ranks)
 
     def _from_owners(self, copies: Counts) -> Flows:
         """From how often a rank has the tokens of a block [block, rank]."""
         block, rank = np.nonzero(copies)
-        return self._summed(self.owners[block], rank, self.sizes[block] * copies[block, rank])
-
-    def _summed(self, sources: Counts, targets: Counts, words: Counts) -> Flows:
-        """One message from a rank to another; nobody sends to itself."""
-        ranks = self.has.rows.shape[0]
-        total = np.zeros((ranks, ranks), dtype=np.int64)
-        np.add.at(total, (sources, targets), words)
-        np.fill_diagonal(total, 0)
-        source, target = np.nonzero(total)
-        return Flows(source, target, total[source, target])
+        return summed(Flows(self.owners[block], rank, self.sizes[block] * copies[block, rank]), self.ranks)

@@ -12,8 +12,8 @@ from attenio.cluster.layout_plan import LayoutPlan
 from attenio.cluster.patches.halves import halves
 from attenio.cluster.patches.layout import Patchwork
 from attenio.cluster.patches.tables import tables
-from attenio.cluster.patches.words import check_workload, patches_words
-from attenio.cluster.traffic import applies
+from attenio.cluster.patches.words import patches_words
+from attenio.cluster.traffic import applies, check_layout
 from attenio.cluster.words import StageWords
 from attenio.workload import Workload
 
@@ -44,7 +44,7 @@ class PatchesPlan(LayoutPlan):
 
 def plan_patches(workload: Workload, patchwork: Patchwork) -> PatchesPlan:
     """What this patchwork sends."""
-    check_workload(workload, patchwork)
+    check_layout(workload, patchwork.heads, "patches")
     patchwork.sizes(workload.keys)
     return PatchesPlan(workload=workload, patchwork=patchwork)
 

@@ -10,14 +10,12 @@ from functools import lru_cache, partial
 import numpy as np
 
 from attenio.cluster import traffic as tokens_of_ranks
-from attenio.cluster.bytes import stage_widths_bytes
 from attenio.cluster.layout import Counts
 from attenio.cluster.patches.layout import Patchwork, holdings
 from attenio.cluster.patches.sources import Needs, sources
-from attenio.cluster.traffic import STAGES, applies, words_of_stages
+from attenio.cluster.traffic import STAGES, WidthsOf, check_layout, words_of_stages
 from attenio.cluster.words import Stage, StageWords, stage_widths
-from attenio.errors import InvalidInput
-from attenio.workload import Workload, refuse_forms
+from attenio.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,33 +29,16 @@ class Traffic(tokens_of_ranks.Traffic):
     key_sources: Counts
 
 
-def check_workload(workload: Workload, patchwork: Patchwork) -> None:
-    """Refuse what a patchwork is not for."""
-    refuse_forms(workload, "plans for many devices know no")
-    if not applies(workload):
-        raise InvalidInput(f"patches are for a causal mask with as many queries as keys, and this is {workload}")
-    if workload.kv_heads % patchwork.heads:
-        raise InvalidInput(
-            f"a table of {patchwork.heads:,} heads does not cut {workload.kv_heads:,} KV heads evenly; use a divisor"
-        )
-
-
-def patches_words(workload: Workload, patchwork: Patchwork) -> tuple[StageWords, ...]:
-    """What every rank sends and receives in every stage of the workload's direction.
+def patches_words(workload: Workload, patchwork: Patchwork, widths: WidthsOf = stage_widths) -> tuple[StageWords, ...]:
+    """What every rank sends and receives in every stage of the workload's direction; widths may be in bytes.
 
     >>> from attenio.cluster.patches import tables
     >>> workload = Workload(n=1024, d=64, heads=8, mask="causal")
     >>> [(each.stage.value, int(each.sent.max())) for each in patches_words(workload, tables()[0])]
     [('gather-queries', 65536), ('gather-keys', 139264), ('reduce-outputs', 66560)]
     """
-    check_workload(workload, patchwork)
-    return words_of_stages(workload, patchwork.heads, partial(traffic, patchwork=patchwork))
-
-
-def patches_bytes(workload: Workload, patchwork: Patchwork) -> tuple[StageWords, ...]:
-    """The same in bytes, as ranks of torch.distributed send them; widths are those of a grid's stages."""
-    check_workload(workload, patchwork)
-    return words_of_stages(workload, patchwork.heads, partial(traffic, patchwork=patchwork), stage_widths_bytes)
+    check_layout(workload, patchwork.heads, "patches")
+    return words_of_stages(workload, patchwork.heads, partial(traffic, patchwork=patchwork), widths)
 
 
 @lru_cache(maxsize=64)

@@ -79,12 +79,11 @@ class _Messages:
         return summed(flows, self.ranks)
 
     def _to_groups(self, found: Flows) -> Flows:
-        """From ranks to places, made messages to the ranks of each; nobody sends to itself."""
+        """From ranks to places, made messages to the ranks of each."""
         group = np.arange(self.heads, dtype=np.int64)
         sources, words = (np.repeat(each, self.heads) for each in (found.sources, found.words))
         targets = (found.targets[:, None] * self.heads + group).reshape(-1)
-        others = sources != targets
-        return summed(Flows(sources[others], targets[others], words[others]), self.ranks)
+        return summed(Flows(sources, targets, words), self.ranks)
 
 
 class _Owned:

@@ -15,8 +15,8 @@ import numpy as np
 from attenio.cluster.layout_plan import LayoutPlan
 from attenio.cluster.strips.homes import Owners
 from attenio.cluster.strips.layout import Strips, product_pairs
-from attenio.cluster.strips.words import all_words, check_workload, strips_words
-from attenio.cluster.traffic import STAGES, applies
+from attenio.cluster.strips.words import all_words, strips_words
+from attenio.cluster.traffic import STAGES, applies, check_layout
 from attenio.cluster.words import StageWords, stage_widths
 from attenio.errors import InvalidInput
 from attenio.workload import Direction, Workload
@@ -54,7 +54,7 @@ class StripsPlan(LayoutPlan):
 
 def plan_strips(workload: Workload, strips: Strips) -> StripsPlan:
     """What these strips send."""
-    check_workload(workload, strips)
+    check_layout(workload, strips.heads, "strips")
     strips.products(workload.keys)
     return StripsPlan(workload=workload, strips=strips)
 

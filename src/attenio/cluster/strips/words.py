@@ -6,15 +6,13 @@ from functools import lru_cache, partial
 import numpy as np
 
 from attenio.cluster import traffic as tokens_of_ranks
-from attenio.cluster.bytes import stage_widths_bytes
 from attenio.cluster.layout import Counts
 from attenio.cluster.spans import Tokens
 from attenio.cluster.strips.layout import Strips
 from attenio.cluster.strips.relays import Copies, Relay, relays
-from attenio.cluster.traffic import STAGES, applies, stage_words, words_of_stages
+from attenio.cluster.traffic import STAGES, WidthsOf, check_layout, stage_words, words_of_stages
 from attenio.cluster.words import Stage, StageWords, stage_widths
-from attenio.errors import InvalidInput
-from attenio.workload import Workload, refuse_forms
+from attenio.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,32 +22,15 @@ class Traffic(tokens_of_ranks.Traffic):
     relays: tuple[Relay, ...]
 
 
-def check_workload(workload: Workload, strips: Strips) -> None:
-    """Refuse what strips are not for."""
-    refuse_forms(workload, "plans for many devices know no")
-    if not applies(workload):
-        raise InvalidInput(f"strips are for a causal mask with as many queries as keys, and this is {workload}")
-    if workload.kv_heads % strips.heads:
-        raise InvalidInput(
-            f"strips of {strips.heads:,} head groups do not cut {workload.kv_heads:,} KV heads evenly; use a divisor"
-        )
-
-
-def strips_words(workload: Workload, strips: Strips) -> tuple[StageWords, ...]:
-    """What every rank sends and receives in every stage of the workload's direction.
+def strips_words(workload: Workload, strips: Strips, widths: WidthsOf = stage_widths) -> tuple[StageWords, ...]:
+    """What every rank sends and receives in every stage of the workload's direction; widths may be in bytes.
 
     >>> workload = Workload(n=1024, d=64, heads=8, mask="causal")
     >>> [(each.stage.value, int(each.sent.max())) for each in strips_words(workload, Strips(counts=(3, 2, 2)))]
     [('gather-queries', 98304), ('gather-keys', 282624), ('reduce-outputs', 154960)]
     """
-    check_workload(workload, strips)
-    return words_of_stages(workload, strips.heads, partial(traffic, strips=strips))
-
-
-def strips_bytes(workload: Workload, strips: Strips) -> tuple[StageWords, ...]:
-    """The same in bytes, as ranks of torch.distributed send them; widths are those of a grid's stages."""
-    check_workload(workload, strips)
-    return words_of_stages(workload, strips.heads, partial(traffic, strips=strips), stage_widths_bytes)
+    check_layout(workload, strips.heads, "strips")
+    return words_of_stages(workload, strips.heads, partial(traffic, strips=strips), widths)
 
 
 @lru_cache(maxsize=32)
@@ -61,7 +42,7 @@ def traffic(workload: Workload, strips: Strips) -> Traffic:
 
 def all_words(workload: Workload, strips: Strips) -> int:
     """Words that all ranks send together, whoever passes keys on."""
-    check_workload(workload, strips)
+    check_layout(workload, strips.heads, "strips")
     found = direct_traffic(workload.keys, strips)
     return sum(int(each.received.sum()) for each in words_of_stages(workload, strips.heads, lambda _: found))
 

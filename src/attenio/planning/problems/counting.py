@@ -19,7 +19,7 @@ from attenio.planning.words.form import (
     RowTile,
 )
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
-from attenio.planning.words.staying_sums import StayingSums, sums_words, words_that_pass
+from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots, words_that_pass
 from attenio.planning.words.waiting_rows import WaitingRows, held_words, read_again
 
 
@@ -93,8 +93,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case StackedRows():
             return int(passing_words(phase, group * seen.rows, seen.keys, tiles[phase.tile], tiles[phase.slots]))
         case StayingSums():
-            words = sums_words(phase, (group, seen.rows, seen.keys), 0)
-            return int(words_that_pass(phase, ceil_div(words.rows, tiles[phase.tile]), words.keys, tiles[phase.sums]))
+            words = tiles_and_slots(phase, (group, seen.rows, seen.keys), 0)
+            return int(words_that_pass(phase, ceil_div(words.rows, tiles[phase.tile]), words.keys, tiles[phase.slots]))
         case KeyRing():
             return 0
         case Rectangle():
@@ -130,13 +130,10 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             seen = seen_by(problems, phase)
             waiting, slots = min(tiles[phase.tile], seen.rows), min(tiles[phase.slots], seen.keys)
             return int(held_words(phase, seen.rows, waiting, slots))
-        case StackedRows():
-            a, slots = min(tiles[phase.tile], problems.group * problems.rows), min(tiles[phase.slots], problems.keys)
+        case StackedRows() | StayingSums():
+            words = tiles_and_slots(phase, (problems.group, problems.rows, problems.keys), 0)
+            a, slots = min(tiles[phase.tile], words.rows), min(tiles[phase.slots], words.keys)
             return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
-        case StayingSums():
-            words = sums_words(phase, (problems.group, problems.rows, problems.keys), 0)
-            a, sums = min(tiles[phase.tile], words.rows), min(tiles[phase.sums], words.keys)
-            return int(a * phase.per_row + sums * phase.per_sum + phase.beside)
         case KeyRing():
             return int(min(tiles[phase.slots], problems.keys) * phase.per_slot + phase.beside)
         case Rectangle():

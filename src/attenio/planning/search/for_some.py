@@ -5,8 +5,8 @@ from typing import assert_never
 
 from attenio.planning.problems import Problems
 from attenio.planning.words.form import KeyRing
-from attenio.planning.words.stacked_rows import StackedRows, StackedWords, best_stacked_rows, stacked_floor
-from attenio.planning.words.staying_sums import StayingSums, sums_words
+from attenio.planning.words.stacked_rows import StackedRows, best_stacked_rows, stacked_floor
+from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
 ForSome = WaitingRows | StackedRows | StayingSums | KeyRing
@@ -20,19 +20,12 @@ def best_for_some(
         case WaitingRows():
             words, waiting, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
             return (words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
-        case StackedRows():
-            rows = problems.group * problems.rows
-            stacked = StackedWords(phase, rows, problems.keys, fast_words - phase.beside)
-            if stacked.most < 1:
+        case StackedRows() | StayingSums():
+            found = tiles_and_slots(phase, (problems.group, problems.rows, problems.keys), fast_words)
+            if found.most < 1:
                 return None
-            words, tile, slots = best_stacked_rows(stacked, inf if spare is None else spare)
+            words, tile, slots = best_stacked_rows(found, inf if spare is None else spare)
             return words, {phase.tile: tile, phase.slots: slots}
-        case StayingSums():
-            staying = sums_words(phase, (problems.group, problems.rows, problems.keys), fast_words)
-            if staying.most < 1:
-                return None
-            words, tile, sums = best_stacked_rows(staying, inf if spare is None else spare)
-            return words, {phase.tile: tile, phase.sums: sums}
         case KeyRing():
             needed = ring_of(problems)
             return (0, {phase.slots: needed}) if needed * phase.per_slot + phase.beside <= fast_words else None
@@ -49,7 +42,7 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float
         case StackedRows():
             return stacked_floor(phase, problems.group * problems.rows, problems.keys, fast_words)
         case StayingSums():
-            staying = sums_words(phase, (problems.group, problems.rows, problems.keys), fast_words)
+            staying = tiles_and_slots(phase, (problems.group, problems.rows, problems.keys), fast_words)
             return inf if staying.most < 1 else staying.floor()
         case KeyRing():
             # a row needs as many keys as all do on average, which is known already

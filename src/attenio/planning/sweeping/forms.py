@@ -19,7 +19,7 @@ from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
-from attenio.planning.sweeping.stacked_rows import best_tiles_of_stacked, stacked_floors, stacked_of, sums_of
+from attenio.planning.sweeping.stacked_rows import best_tiles_of_stacked, stacked_floors, stacked_of
 from attenio.planning.words.form import (
     Form,
     Held,
@@ -119,10 +119,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = _rolling(cases, phase)
             case WaitingRows():
                 more, held, tiles = _waiting(cases, phase)
-            case StackedRows():
+            case StackedRows() | StayingSums():
                 more, held, tiles = _stacked(cases, phase, spare)
-            case StayingSums():
-                more, held, tiles = _staying(cases, phase, spare)
             case KeyRing():
                 ring = np.maximum(cases.band.longest_row, 1)
                 more, held, tiles = 0 * ring, ring * phase.per_slot + phase.beside, {phase.slots: ring}
@@ -193,16 +191,10 @@ def _waiting(cases: Cases, phase: WaitingRows) -> tuple[Ints, Ints, dict[str, In
     return words, held, {phase.tile: waiting, phase.slots: slots}
 
 
-def _stacked(cases: Cases, phase: StackedRows, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
+def _stacked(cases: Cases, phase: StackedRows | StayingSums, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
     words, tile, slots = best_tiles_of_stacked(stacked_of(cases, phase), limit)
     held = tile * phase.per_row + slots * phase.per_slot + phase.beside
     return words, held, {phase.tile: tile, phase.slots: slots}
-
-
-def _staying(cases: Cases, phase: StayingSums, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
-    words, tile, sums = best_tiles_of_stacked(sums_of(cases, phase), limit)
-    held = tile * phase.per_row + sums * phase.per_sum + phase.beside
-    return words, held, {phase.tile: tile, phase.sums: sums}
 
 
 def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleForms:

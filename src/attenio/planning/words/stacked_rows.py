@@ -4,14 +4,79 @@ Everything works on integers and on arrays of many cases.
 """
 
 from math import inf
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, floor_div, larger, smaller, where
-from attenio.planning.words.staying_sums import SumsWords
 
 # Floors are in floating point, off by less than this factor.
-_ROUNDING = 1 - 1e-12
+ROUNDING = 1 - 1e-12
+
+
+class _Room(Protocol):
+    """What a row of a tile holds, and a slot."""
+
+    @property
+    def per_row(self) -> Counts: ...
+
+    @property
+    def per_slot(self) -> Counts: ...
+
+
+_Phase = TypeVar("_Phase", bound=_Room)
+
+
+class TilesAndSlots(NamedTuple, Generic[_Phase]):
+    """Words as a function of the number of tiles; slots, for up to all keys, take the rest of ``room``.
+
+    With fewer slots than keys they are no less than a function that is concave, ``least``: up to any number of tiles it
+    is least at one of the ends. Once there is a slot for every key, more tiles read more.
+    """
+
+    phase: _Phase
+    rows: Counts
+    keys: Counts
+    room: Counts
+
+    @property
+    def most(self) -> Counts:
+        """Rows that fit beside one slot; less than one if none do."""
+        return smaller(floor_div(self.room - self.phase.per_slot, self.phase.per_row), self.rows)
+
+    @property
+    def fewest(self) -> Counts:
+        """The fewest tiles, where any fits."""
+        return ceil_div(self.rows, larger(self.most, 1))
+
+    @property
+    def end(self) -> Counts:
+        """The fewest tiles beside a slot for every key; more than there are rows if there is no room for these."""
+        beside = smaller(floor_div(self.room - self.keys * self.phase.per_slot, self.phase.per_row), self.rows)
+        return where(beside >= 1, ceil_div(self.rows, larger(beside, 1)), self.rows + 1)
+
+    def slots(self, tiles: Counts) -> Counts:
+        """Slots beside one of so many tiles."""
+        room = self.room - ceil_div(self.rows, tiles) * self.phase.per_row
+        return smaller(floor_div(room, self.phase.per_slot), self.keys)
+
+    def words(self, tiles: Counts) -> Counts:
+        """What so many tiles move."""
+        raise NotImplementedError
+
+    def least(self, tiles: Counts) -> Counts:
+        """What so many tiles, or any number that has as many rows in each, move at least with fewer slots than keys."""
+        raise NotImplementedError
+
+    def all_stay(self, tiles: Counts) -> Counts:
+        """What so many tiles move beside a slot for every key."""
+        raise NotImplementedError
+
+    def floor(self) -> Counts:
+        """Words that no tiles go below, where any fits."""
+        first, end = self.fewest, self.end
+        last = larger(smaller(end, self.rows + 1) - 1, first)
+        ends, all_stay = smaller(self.least(first), self.least(last)), self.all_stay(end)
+        return where(end <= first, all_stay, where(end <= self.rows, smaller(ends, all_stay), ends))
 
 
 class StackedRows(NamedTuple):
@@ -40,38 +105,10 @@ def passing_words(phase: StackedRows, rows: Counts, keys: Counts, tile: Counts, 
     return phase.key * read + phase.value * tiles * keys
 
 
-class StackedWords(NamedTuple):
-    """The words as a function of the number of tiles; slots take the rest of ``room``.
+class StackedWords(TilesAndSlots[StackedRows]):
+    """Of stacked rows."""
 
-    With fewer slots than keys they are no less than a function that is concave, ``least``: up to any number of tiles it
-    is least at one of the ends. Once there is a slot for every key, more tiles read more values.
-    """
-
-    phase: StackedRows
-    rows: Counts
-    keys: Counts
-    room: Counts
-
-    @property
-    def most(self) -> Counts:
-        """Rows that fit beside one slot; less than one if none do."""
-        return smaller(floor_div(self.room - self.phase.per_slot, self.phase.per_row), self.rows)
-
-    @property
-    def fewest(self) -> Counts:
-        """The fewest tiles, where any fits."""
-        return ceil_div(self.rows, larger(self.most, 1))
-
-    @property
-    def end(self) -> Counts:
-        """The fewest tiles beside a slot for every key; more than there are rows if there is no room for these."""
-        beside = smaller(floor_div(self.room - self.keys * self.phase.per_slot, self.phase.per_row), self.rows)
-        return where(beside >= 1, ceil_div(self.rows, larger(beside, 1)), self.rows + 1)
-
-    def slots(self, tiles: Counts) -> Counts:
-        """Slots beside one of so many tiles."""
-        room = self.room - ceil_div(self.rows, tiles) * self.phase.per_row
-        return smaller(floor_div(room, self.phase.per_slot), self.keys)
+    __slots__ = ()
 
     def words(self, tiles: Counts) -> Counts:
         """What so many tiles move."""
@@ -82,15 +119,11 @@ class StackedWords(NamedTuple):
         phase = self.phase
         slots = (self.room - self.rows * phase.per_row / tiles) / phase.per_slot
         read = tiles * phase.groups * (self.keys - slots) + slots + tiles * (phase.groups - 1)
-        return (phase.key * read + phase.value * tiles * self.keys) * _ROUNDING
+        return (phase.key * read + phase.value * tiles * self.keys) * ROUNDING
 
-    def floor(self) -> Counts:
-        """Words that no tiles go below, where any fits."""
-        first, end = self.fewest, self.end
-        last = larger(smaller(end, self.rows + 1) - 1, first)
-        ends = smaller(self.least(first), self.least(last))
-        all_stay = self.phase.key * self.keys + self.phase.value * end * self.keys
-        return where(end <= first, all_stay, where(end <= self.rows, smaller(ends, all_stay), ends))
+    def all_stay(self, tiles: Counts) -> Counts:
+        """Every key once, and its value for every tile."""
+        return self.phase.key * self.keys + self.phase.value * tiles * self.keys
 
 
 def stacked_floor(phase: StackedRows, rows: int, keys: int, fast_words: int) -> float:
@@ -115,10 +148,10 @@ def stacked_floor(phase: StackedRows, rows: int, keys: int, fast_words: int) -> 
         slots = (room - rows * per_row / tiles) / per_slot
         read = tiles * groups * (keys - slots) + slots + tiles * (groups - 1)
         found = min(found, key * read + value * tiles * keys)
-    return min(found * _ROUNDING, all_stay)
+    return min(found * ROUNDING, all_stay)
 
 
-def best_stacked_rows(words: StackedWords | SumsWords, limit: float) -> tuple[int, int, int]:
+def best_stacked_rows(words: TilesAndSlots[Any], limit: float) -> tuple[int, int, int]:
     """The fewest words, the rows of a tile that has them, the fewest of these, and slots; beyond ``limit``, any.
 
     Numbers of tiles are tried from both ends, as long as their floors are below the best.

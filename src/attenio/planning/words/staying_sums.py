@@ -3,13 +3,11 @@
 Everything works on integers and on arrays of many cases.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.sums import ceil_div, floor_div, larger, smaller, where
-
-# Floors are in floating point, off by less than this factor.
-_ROUNDING = 1 - 1e-12
+from attenio.masks.patterns.sums import ceil_div, smaller, where
+from attenio.planning.words.stacked_rows import ROUNDING, StackedRows, StackedWords, TilesAndSlots
 
 
 class StayingSums(NamedTuple):
@@ -17,14 +15,14 @@ class StayingSums(NamedTuple):
 
     A key that comes again loads ``loads`` words, and unless its sum is one of s that are in fast memory, the one in
     hand among them, ``travels`` more, with those that it has stored: (P-1)*(loads*(N-1) + travels*(N-s)). The first
-    time that one leaves it stores ``once``. Tiles hold a*per_row + s*per_sum + ``beside`` words. ``across``, keys stay
+    time that one leaves it stores ``once``. Tiles hold a*per_row + s*per_slot + ``beside`` words. ``across``, keys stay
     and the rows of all heads of the group pass.
     """
 
     tile: str
-    sums: str
+    slots: str
     per_row: Counts
-    per_sum: Counts
+    per_slot: Counts
     beside: Counts
     loads: Counts
     travels: Counts
@@ -39,38 +37,10 @@ def words_that_pass(phase: StayingSums, tiles: Counts, passing: Counts, sums: Co
     return (tiles - 1) * again + where(tiles > 1, phase.once * leave, 0)
 
 
-class SumsWords(NamedTuple):
-    """The words as a function of the number of tiles; sums take the rest of ``room``.
+class SumsWords(TilesAndSlots[StayingSums]):
+    """Of sums that stay: what passes are keys here, and slots hold their sums."""
 
-    With fewer sums than there are they are no less than a function that is concave, ``least``: up to any number of
-    tiles it is least at one of the ends. Once all sums stay, more tiles read more.
-    """
-
-    phase: StayingSums
-    rows: Counts
-    keys: Counts
-    room: Counts
-
-    @property
-    def most(self) -> Counts:
-        """Rows that fit beside one sum; less than one if none do."""
-        return smaller(floor_div(self.room - self.phase.per_sum, self.phase.per_row), self.rows)
-
-    @property
-    def fewest(self) -> Counts:
-        """The fewest tiles, where any fits."""
-        return ceil_div(self.rows, larger(self.most, 1))
-
-    @property
-    def end(self) -> Counts:
-        """The fewest tiles beside all sums; more than there are rows if there is no room for these."""
-        beside = smaller(floor_div(self.room - self.keys * self.phase.per_sum, self.phase.per_row), self.rows)
-        return where(beside >= 1, ceil_div(self.rows, larger(beside, 1)), self.rows + 1)
-
-    def slots(self, tiles: Counts) -> Counts:
-        """Sums beside one of so many tiles."""
-        room = self.room - ceil_div(self.rows, tiles) * self.phase.per_row
-        return smaller(floor_div(room, self.phase.per_sum), self.keys)
+    __slots__ = ()
 
     def words(self, tiles: Counts) -> Counts:
         """What so many tiles move; as many as there are with that many rows in each."""
@@ -80,21 +50,21 @@ class SumsWords(NamedTuple):
     def least(self, tiles: Counts) -> Counts:
         """What so many tiles, or any number that has as many rows in each, move at least if some sums travel."""
         phase = self.phase
-        sums = (self.room - self.rows * phase.per_row / tiles) / phase.per_sum
+        sums = (self.room - self.rows * phase.per_row / tiles) / phase.per_slot
         again = phase.loads * (self.keys - 1) + phase.travels * (self.keys - sums)
-        return (tiles - 1) * again * _ROUNDING
+        return (tiles - 1) * again * ROUNDING
 
-    def floor(self) -> Counts:
-        """Words that no tiles go below, where any fits."""
-        first, end = self.fewest, self.end
-        last = larger(smaller(end, self.rows + 1) - 1, first)
-        ends = smaller(self.least(first), self.least(last))
-        all_stay = (end - 1) * self.phase.loads * (self.keys - 1)
-        return where(end <= first, all_stay, where(end <= self.rows, smaller(ends, all_stay), ends))
+    def all_stay(self, tiles: Counts) -> Counts:
+        """Keys alone come again."""
+        return (tiles - 1) * self.phase.loads * (self.keys - 1)
 
 
-def sums_words(phase: StayingSums, shape: tuple[Counts, Counts, Counts], fast_words: Counts) -> SumsWords:
+def tiles_and_slots(
+    phase: StackedRows | StayingSums, shape: tuple[Counts, Counts, Counts], fast_words: Counts
+) -> TilesAndSlots[Any]:
     """Words for a dense problem of so many heads in a group, rows and keys."""
-    group, rows, keys = shape
+    (group, rows, keys), room = shape, fast_words - phase.beside
+    if isinstance(phase, StackedRows):
+        return StackedWords(phase, group * rows, keys, room)
     stay, come = (keys, group * rows) if phase.across else (group * rows, keys)
-    return SumsWords(phase, stay, come, fast_words - phase.beside)
+    return SumsWords(phase, stay, come, room)

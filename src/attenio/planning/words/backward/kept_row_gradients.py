@@ -71,7 +71,7 @@ def _sums(sizes: Sizes) -> Form:
         "key_tile",
         "row_sums",
         per_row=stationary_words(sizes),
-        per_sum=d * w,
+        per_slot=d * w,
         beside=d + dv + 4 * w + 1,
         loads=d + dv + 2 * w,
         travels=2 * d * w,

@@ -58,7 +58,7 @@ def _sums(sizes: Sizes) -> Form:
         "stacked_rows",
         "key_sums",
         per_row=d + dv + (d + 2) * w,
-        per_sum=(d + dv) * w,
+        per_slot=(d + dv) * w,
         beside=d + dv + 2 * w + 1,
         loads=d + dv,
         travels=2 * (d + dv) * w,
