@@ -5,13 +5,18 @@ once or a multiple of that, with the rows that see them; and a range of these ro
 Gradients of queries are then carried from run to run, those of keys from range to range.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from attenio.kernels.hopper.backward.launch_groups import heads_in_turns
+
 WORKSPACE_BYTES = 2**30
 # Ranges of rows begin at multiples of this: the rows of a block of queries.
 ROW_STEP = 128
+# Rows of a tile, by which times are compared.
+_ROWS = 64
 
 
 class Chunk(NamedTuple):
@@ -45,8 +50,7 @@ def chunks_of(
         fewest = -(-batch_heads // together)
         cuts = [-(-batch_heads // count) for count in range(fewest, min(2 * fewest, batch_heads) + 1)]
         best = min(cuts, key=lambda size: _rounds(batch_heads, size, tiles, processors))
-        # Blocks of all heads start with the longest, where some are longer.
-        together = 1 if len({len(span) for span in spans}) == 1 else best
+        together = heads_in_turns(best, tuple(-(-len(span) // _ROWS) for span in spans), processors)
         parts = (range(first, min(first + best, batch_heads)) for first in range(0, batch_heads, best))
         return tuple(Chunk(part, range(tiles), range(rows), together) for part in parts)
     runs = list(_runs(spans, processors, most))
@@ -57,6 +61,14 @@ def chunks_of(
         for parts in [_row_ranges(range(rows) if len(runs) == 1 else _seeing(run, spans), most // len(run))]
         for part in parts
     )
+
+
+@lru_cache(maxsize=256)
+def query_heads_in_turns(heads: int, spans: tuple[range, ...], rows: int, processors: int) -> int:
+    """Of the heads of a chunk: their blocks of rows come in turns, the last ones first."""
+    starts, stops = [span.start for span in spans], [span.stop for span in spans]
+    steps = (bisect_left(starts, first + ROW_STEP) - bisect_right(stops, first) for first in range(0, rows, ROW_STEP))
+    return heads_in_turns(heads, tuple(max(step, 0) for step in steps)[::-1], processors)
 
 
 def _rounds(batch_heads: int, size: int, tiles: int, processors: int) -> int:

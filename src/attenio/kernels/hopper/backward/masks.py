@@ -16,6 +16,7 @@ from attenio.kernels.gpu.band import FAR, Band
 PART_ROWS = 64
 _MOST_BANDS = 256
 _known_bands: dict[tuple[Any, ...], Tensor] = {}
+_read_by_graphs: dict[tuple[Any, ...], Tensor] = {}
 
 
 class VisibleRows(NamedTuple):
@@ -60,13 +61,13 @@ def key_tile_ranges(
 def _band_ranges(device: torch.device, *kind: Any) -> Tensor:
     """Computed once for each kind, on the CPU: a copy from there is done when it returns, whichever stream reads it.
 
-    A CUDA graph that is captured computes its own, in its own memory: what is cached here may be forgotten before it
-    runs.
+    What a captured CUDA graph reads is never forgotten. If it was not computed before, the graph computes its own, in
+    its own memory, in a dozen small kernels.
     """
     on_gpu = device.type == "cuda"
-    if on_gpu and torch.cuda.is_current_stream_capturing():
-        return _of_band(device, *kind)
     ranges = _known_bands.get((device, *kind))
+    if on_gpu and torch.cuda.is_current_stream_capturing():
+        return _of_band(device, *kind) if ranges is None else _read_by_graphs.setdefault((device, *kind), ranges)
     if ranges is None:
         if len(_known_bands) >= _MOST_BANDS:
             if on_gpu:

@@ -21,7 +21,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Gradients
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
-from attenio.kernels.hopper.backward.chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of
+from attenio.kernels.hopper.backward.chunks import ROW_STEP, WORKSPACE_BYTES, Chunk, chunks_of, query_heads_in_turns
 from attenio.kernels.hopper.backward.config import (
     REGISTERS_AT_START,
     BackwardCall,
@@ -134,21 +134,26 @@ def _chunk_gradients(
     ds = workspace.ds[: torch.Size(shape).numel()].view(shape)
     descriptor = TmaDescriptor(ds, shape, ds.stride(), (1, 1, 64, config.rows))
     call.launch_keys(chunk, outputs, descriptor)
-    heads = len(chunk.batch_heads)
-    blocks = -(-len(chunk.rows) // ROW_STEP) * problem.group * heads
-    slots = (1, heads) if chunk.together > 1 else (len(chunk.tiles), 1)
+    blocks = -(-len(chunk.rows) // ROW_STEP) * problem.group * len(chunk.batch_heads)
     launch(
         spilled_query_gradients_kernel, blocks, (
             descriptor._replace(block_shape=(1, 1, 64, 64)), *padded_descriptors(call.key, 64, config.d),
             *padded_descriptors(call.gradients.query.flatten(1, 2), 64, config.d),
         ), (
             call.statistics.lse if dq_acc is None else dq_acc, ranges, problem.scale,
-            chunk.batch_heads.start, *slots, problem.kv_heads,
+            chunk.batch_heads.start, _query_heads_together(problem, chunk), problem.kv_heads,
             call.group_parts, problem.group, chunk.rows.start, len(chunk.rows),
             chunk.tiles.start, len(chunk.tiles), ranges.shape[1] if ranges.shape[0] > 1 else 0,
             call.statistics.padded, int(chunk.carries_queries),
         ), (*side_by_side(config.d), AHEAD, REGISTERS), CompileOptions(registers=REGISTERS_AT_START),
     )  # fmt: skip
+
+
+def _query_heads_together(problem: KernelProblem, chunk: Chunk) -> int:
+    """Query heads whose blocks of rows come in turns."""
+    config, heads = config_of(problem), len(chunk.batch_heads) * problem.group
+    spans = Band.of(problem).spans(problem.queries, problem.keys, config.keys, config.rows)
+    return query_heads_in_turns(heads, spans, len(chunk.rows), processors_of(problem.query.device)) if heads > 1 else 1
 
 
 def carries(problem: KernelProblem) -> bool:
@@ -184,7 +189,7 @@ def spilled_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
     for chunk in chunks_for(problem, config):
         size = len(chunk.batch_heads)
         grids.append(replace(keys, units=size, first_unit=chunk.batch_heads.start, together=chunk.together))
-        grids.append(replace(queries, units=size * group, together=size * group if chunk.together > 1 else 1))
+        grids.append(replace(queries, units=size * group, together=_query_heads_together(problem, chunk)))
     return tuple(grids)
 
 

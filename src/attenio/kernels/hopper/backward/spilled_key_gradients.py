@@ -44,8 +44,8 @@ from attenio.kernels.hopper.backward.probabilities import SHIFT, as_fp16
 from attenio.kernels.hopper.backward.producer import Barriers, RowInputs, Tiles, issue_first_rows, load_row_tiles
 from attenio.kernels.hopper.producer import advanced
 
-# Where the keys that the block keeps are.
-_Place = namedtuple("_Place", "batch kv_head first_key")
+# Where the keys that the block keeps are, and the dS of these.
+_Place = namedtuple("_Place", "batch kv_head first_key ds_slot")
 
 
 @gluon.jit
@@ -198,7 +198,7 @@ def _ds_consumer(
             ds16_b = gl.convert_layout(ds, gl.DotOperandLayout(0, beside, k_width=2), assert_trivial=True)
             dk_beside = warpgroup_mma(ds16_b, q_sb.index(stage), dk_beside, is_async=True)
         mbarrier.arrive(barriers.do_empty.index(slot), count=1)
-        spill_ds(ds_desc, gl.program_id(0), head, 0, i - launch.row_begin, ds, ds_s.index(slot), shape.SLOTS - 1)
+        spill_ds(ds_desc, place.ds_slot, head, 0, i - launch.row_begin, ds, ds_s.index(slot), shape.SLOTS - 1)
         i += ROWS
         if i >= block.stop_row:
             i = block.first_row
@@ -309,7 +309,8 @@ def spilled_key_gradients_kernel(
     )  # fmt: skip
     shape: gl.constexpr = Shape(ROWS, KEYS, D_A, D_B, V_A, V_B, STAGES, SLOTS, MASKED, PACKED)
     block = block_work(launch, ranges, ROWS, KEYS, PACKED)
-    place = _Place(block.batch_head // kv_heads, block.batch_head % kv_heads, block.tile * KEYS)
+    ds_slot = block.batch_head * ((keys + KEYS - 1) // KEYS) + block.tile - first_block
+    place = _Place(block.batch_head // kv_heads, block.batch_head % kv_heads, block.tile * KEYS, ds_slot)
     _issue_keys(k_a, k_b, v_a, v_b, tiles, barriers, place, launch, shape)
     issue_first_rows(inputs, tiles, barriers, block, launch, shape)
     gl.warp_specialize([

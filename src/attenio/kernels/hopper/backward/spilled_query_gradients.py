@@ -37,7 +37,7 @@ def _range_of(Ranges, at, first_tile, stop_tile):
 
 @gluon.jit
 def _producer(
-    ds_desc, k_a, k_b, ring, batch, kv_head, head, slot, slot_step, row, rows,
+    ds_desc, k_a, k_b, ring, batch, kv_head, head, slot, row, rows,
     begin, end, first, stop, last_first, last_stop, first_tile,
     D_A: gl.constexpr, D_B: gl.constexpr, STAGES: gl.constexpr,
 ):  # fmt: skip
@@ -49,7 +49,7 @@ def _producer(
     for tile in range(begin, end):
         upper = gl.where((tile >= first) & (tile < stop), row, rows)
         lower = gl.where((tile >= last_first) & (tile < last_stop), row + 64, rows)
-        here = slot + (tile - first_tile) * slot_step
+        here = slot + tile - first_tile
         mbarrier.wait(ring.free.index(stage), phase)
         full = ring.full.index(stage)
         mbarrier.expect(full, 2 * 64 * (D_A + D_B) + 2 * ds_desc.block_type.nbytes)
@@ -117,21 +117,20 @@ def _consumer(
 
 @gluon.jit(
     do_not_specialize=[
-        "first_head", "head_slots", "tile_slots", "kv_heads", "group_parts", "group", "first_row", "rows", "first_tile",
-        "tiles", "ranges_step", "acc_rows", "carries",
+        "first_head", "together", "kv_heads", "group_parts", "group", "first_row", "rows", "first_tile", "tiles",
+        "ranges_step", "acc_rows", "carries",
     ],
     do_not_specialize_on_alignment=["DQAcc", "Ranges"],
 )  # fmt: skip
 def spilled_query_gradients_kernel(
     ds_desc, k_a, k_b, dq_a, dq_b, DQAcc, Ranges, scale,
-    first_head, head_slots, tile_slots, kv_heads, group_parts, group, first_row, rows, first_tile, tiles, ranges_step,
+    first_head, together, kv_heads, group_parts, group, first_row, rows, first_tile, tiles, ranges_step,
     acc_rows, carries,
     D_A: gl.constexpr, D_B: gl.constexpr, STAGES: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """The chunk has the key tiles from ``first_tile`` and the ``rows`` from ``first_row`` of its batch x KV heads, from
-    ``first_head`` on, whose slots are ``head_slots`` apart, and those of their tiles ``tile_slots``. Blocks come with
-    the last head's last rows first, which were written last; or with the last rows of all heads, where their tiles are
-    interleaved: these have the most keys then.
+    ``first_head`` on. Blocks come with the last heads' last rows first, which were written last; so many heads
+    ``together`` where their last rows have the most keys.
     """
     tiled: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     barrier: gl.constexpr = mbarrier.MBarrierLayout()
@@ -148,10 +147,10 @@ def spilled_query_gradients_kernel(
         mbarrier.init(full.index(stage), count=1)
         mbarrier.init(free.index(stage), count=2)
     fence_async_shared()
-    block, blocks = gl.num_programs(0) - 1 - gl.program_id(0), (rows + 127) // 128
-    heads = gl.num_programs(0) // blocks
-    row = gl.where(tile_slots > 1, block // heads, block % blocks) * 128
-    place = gl.where(tile_slots > 1, block % heads, block // blocks)
+    blocks = (rows + 127) // 128
+    heads, before = gl.num_programs(0) // blocks, gl.program_id(0) // (together * blocks) * together
+    in_turns, of_these = gl.minimum(together, heads - before), gl.program_id(0) - before * blocks
+    row, place = (blocks - 1 - of_these // in_turns) * 128, heads - 1 - before - of_these % in_turns
     head, batch_head = place % group, place // group
     batch, kv_head = (first_head + batch_head) // kv_heads, (first_head + batch_head) % kv_heads
     at = batch * ranges_step + (first_row + row) // 64
@@ -162,8 +161,8 @@ def spilled_query_gradients_kernel(
     ring = _Ring(ds_s, k_sa, k_sb, full, free, finished)
     gl.warp_specialize([
         (_producer, (
-            ds_desc, k_a, k_b, ring, batch, kv_head // group_parts, head, batch_head * head_slots, tile_slots, row,
-            rows, begin, end, first, stop, last_first, last_stop, first_tile, D_A, D_B, STAGES,
+            ds_desc, k_a, k_b, ring, batch, kv_head // group_parts, head, batch_head * tiles, row, rows,
+            begin, end, first, stop, last_first, last_stop, first_tile, D_A, D_B, STAGES,
         )),
         (_consumer, (
             dq_a, dq_b, DQAcc, ring, batch, kv_head * group + head, first_row + row,

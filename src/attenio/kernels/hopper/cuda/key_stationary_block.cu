@@ -21,8 +21,9 @@ constexpr int ROW_BYTES = ROWS * D * 2, KEY_BYTES = KEYS * D * 2;
 constexpr int DS_BYTES = OWN_KEYS * ROWS * 2, DQ_BYTES = ROWS * DQ_COLUMNS * 4;
 constexpr int Q_AT = 0, DO_AT = Q_AT + STAGES * ROW_BYTES, K_AT = DO_AT + STAGES * ROW_BYTES;
 constexpr int V_AT = K_AT + K_BUFFERS * KEY_BYTES, DS_AT = V_AT + KEY_BYTES;
-constexpr int DQ_AT = DS_AT + SLOTS * CONSUMERS * DS_BYTES, OFFSETS_AT = DQ_AT + STAGED * DQ_BYTES;
-constexpr int MINUS_AT = OFFSETS_AT + STAGES * OFFSET_BYTES, INDEX_AT = MINUS_AT + 3 * 128;
+// compute-sanitizer takes operands with strides of 0 for whole matrices of 2,048 bytes, so more than that follows them.
+constexpr int MINUS_AT = DS_AT + SLOTS * CONSUMERS * DS_BYTES, OFFSETS_AT = MINUS_AT + 3 * 128;
+constexpr int DQ_AT = OFFSETS_AT + STAGES * OFFSET_BYTES, INDEX_AT = DQ_AT + STAGED * DQ_BYTES;
 constexpr int PLACES = 4, PLACES_AT = INDEX_AT + 4 * K_BUFFERS, BARRIERS_AT = PLACES_AT + 4 * PLACES;
 // The number of the block of each buffer of keys; which rows of dQ the last tiles are. Barriers: Q with offsets, dO, and
 // both free, of every stage; keys and values full and free; dS full and free.
