@@ -75,7 +75,27 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         return not problems.is_one_dense
     if names[0] == "group_positions":
         return not (problems.group > 1 and problems.roll(keys=True))
+    if any(
+        name in names and not problems.roll(keys=name == "rolling_keys") for name in ("rolling_rows", "rolling_keys")
+    ):
+        return True
+    if {"rolling_rows", "stationary_keys"} <= set(names):  # under a window both roll
+        return problems.roll(keys=True)
     return names[0] == "ring_keys" and problems.only_band is None
+
+
+def _rolling_choices(problems, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """Rows and keys that come and go one by one, so that what they meet is read a whole number of times."""
+    found: dict[str, tuple[int, ...]] = {}
+    for tile, slots in (("rolling_rows", "kept_keys"), ("rolling_keys", "kept_rows")):
+        if tile in names:
+            band = problems.only_band.transposed if tile == "rolling_keys" else problems.only_band
+            if not band.is_window:  # as many as fit, and one slot
+                found |= {tile: tuple(range(1, band.rows + 1)), slots: (1,)}
+                continue
+            needed = min(band.left + band.right + 1, band.rows)
+            found[tile] = tuple(dict.fromkeys(-(-needed // reads) for reads in range(1, needed + 1)))
+    return found
 
 
 def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) -> Iterator[Tiles]:
@@ -126,16 +146,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         if names[0] == "ring_keys":
             yield Tiles.of(ring_keys=max(1, int(problems.only_band.longest_row)))
             continue
-        if names[0] in ("rolling_rows", "rolling_keys"):
-            if not problems.roll(keys=names[0] == "rolling_keys"):
-                continue
-            band = problems.only_band.transposed if names[0] == "rolling_keys" else problems.only_band
-            if not band.is_window:  # one slot
-                yield from (Tiles.of(rolling_rows=held, kept_keys=1) for held in rows)
-                continue
-            needed = min(band.left + band.right + 1, band.rows)  # so that keys are read a whole number of times
-            choices[names[0]] = tuple(dict.fromkeys(-(-needed // reads) for reads in range(1, needed + 1)))
-        elif dataflow is Dataflow.KEPT_KEYS:
+        choices |= _rolling_choices(problems, names)
+        if dataflow is Dataflow.KEPT_KEYS and names[0] != "rolling_rows":
             groups = (1,) if problems.values_in_keys else column_groups(problems.d, problems.value_dim)
             if names[0] == "stacked_rows":
                 groups = (1, *(() if problems.values_in_keys else groups_of_stacked(problems.d, problems.value_dim)))

@@ -128,7 +128,10 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
         case Dataflow.QUERY_STATIONARY:
             return keys * (workload.d + workload.value_dim)
         case Dataflow.TWO_PASS:
-            return rows + _visits(shapes, tiles["stationary_keys"])
+            keys_held = tiles.get("rolling_keys", 0) or tiles["stationary_keys"]
+            held = tiles.get("rolling_rows", 0)
+            turns = scores // (workload.group * held) if held else 0  # which key has which
+            return rows + turns + _visits(shapes, keys_held)
         case Dataflow.TILED_PRODUCTS:
             area = sum(int(p.rows) * int(p.keys) * count for p, count in workload.separate_patterns)
             saved = workload.batch * workload.heads * area if "gradient_keys" in tiles else 0

@@ -7,6 +7,7 @@ import numpy as np
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.key_slots import Visit
 from attenio.dataflows.residency import Residency
+from attenio.dataflows.rolling import Turn
 from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices, compact, size
 
@@ -25,7 +26,7 @@ class PassingRows(Residency):
         ]
         super().__init__(*self._buffers)
 
-    def visiting(self, visit: Visit) -> list[Tile]:
+    def visiting(self, visit: Visit | Turn) -> list[Tile]:
         """The rows of a position, loaded if they were not kept."""
         group = self._problem.group
         named = compact(np.arange(group, dtype=np.int64) * self._problem.pattern.rows + visit.key)

@@ -45,32 +45,42 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
         of_keys = (K_buffer, problem.K), (V_buffer, problem.V), (dK_buffer, problem.K), (dV_buffer, problem.V)
         keys = Keys(*(buffer.over(every, matrix.columns) for buffer, matrix in of_keys))
         for key, turns in enumerate(rolling_turns(across, held=b, slots=slots)):
-            place, named = np.array([key % b]), slice(key, key + 1)
             if key >= b:
-                _leave(problem, fast, keys, key - b)
-            if across.first_key(key) < across.end_key(key):
-                fast.load(problem.K, keys.K, named, at=place)
-                fast.load(problem.V, keys.V, named, at=place)
-            for gradient in (keys.dK, keys.dV):
-                assert gradient is not None
-                gradient.values[place] = 0
+                end_key(problem, fast, keys, key - b)
+            begin_key(problem, fast, keys, key)
             for turn in turns:
                 met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
                 with rows.visiting(turn, again=turn.again, last=turn.last) as held:
                     rows.meet(held, keys, met % b, compact(met))
         for key in range(max(0, band.keys - b), band.keys):
-            _leave(problem, fast, keys, key)
+            end_key(problem, fast, keys, key)
     needing = np.arange(band.rows, dtype=np.int64)
     store_zeros(fast, problem.dQ, np.tile(np.asarray(band.first_key(needing) < band.end_key(needing)), problem.group))
     store_key_zeros(fast, band, problem.dK, problem.dV)
 
 
-def _leave(problem: BackwardProblem, fast: FastMemory, keys: Keys, key: int) -> None:
+def begin_key(problem: BackwardProblem, fast: FastMemory, keys: Keys, key: int) -> None:
+    """A key comes, its gradients at zero."""
+    place, named = np.array([key % len(keys.K.values)]), slice(key, key + 1)
+    if _is_needed(problem, key):
+        fast.load(problem.K, keys.K, named, at=place)
+        fast.load(problem.V, keys.V, named, at=place)
+    for gradient in (keys.dK, keys.dV):
+        assert gradient is not None
+        gradient.values[place] = 0
+
+
+def end_key(problem: BackwardProblem, fast: FastMemory, keys: Keys, key: int) -> None:
     """A key has met all rows that need it."""
-    across, place, named = problem.pattern.transposed, np.array([key % len(keys.K.values)]), slice(key, key + 1)
-    assert isinstance(across, Band)
-    if across.first_key(key) < across.end_key(key):
+    place, named = np.array([key % len(keys.K.values)]), slice(key, key + 1)
+    if _is_needed(problem, key):
         fast.store(keys.dK, problem.dK, named, at=place)
         assert keys.dV is not None
         fast.store(keys.dV, problem.dV, named, at=place)
     problem.advance(1)
+
+
+def _is_needed(problem: BackwardProblem, key: int) -> bool:
+    across = problem.pattern.transposed
+    assert isinstance(across, Band)
+    return bool(across.first_key(key) < across.end_key(key))

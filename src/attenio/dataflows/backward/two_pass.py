@@ -14,7 +14,8 @@
         store dK_j, dV_j
     store zeros for rows and keys that nothing needs
 
-With kept_keys and kept_rows what passes goes through slots that keep some of it for the next tile (``kept_passes``).
+With kept_keys and kept_rows what passes goes through slots that keep some of it for the next tile (``kept_passes``);
+with rolling_rows, and under a window rolling_keys, what stays comes and goes one by one (``rolling_passes``).
 
 Scores are computed twice. Every sum is made in one place and in one order, so results repeat to the bit.
 """
@@ -24,6 +25,7 @@ import numpy as np
 from attenio.dataflows.backward.held_rows import room_for_rows
 from attenio.dataflows.backward.kept_passes import key_gradients, query_gradients
 from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.rolling_passes import rolling_key_gradients, rolling_query_gradients
 from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
@@ -38,10 +40,13 @@ def two_pass(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     pattern = problem.pattern
     delta = problem.spilled("D", problem.group * pattern.rows, 1)
     if "kept_keys" in tiles:
-        first = min(tiles["query_tile"], pattern.rows), min(tiles["kept_keys"], pattern.keys)
-        query_gradients(problem, delta, first, fast)
-        second = min(tiles["stationary_keys"], pattern.keys), min(tiles["kept_rows"], pattern.rows)
-        key_gradients(problem, delta, second, fast)
+        rows_roll, keys_roll = "rolling_rows" in tiles, "rolling_keys" in tiles
+        held, passing = tiles["rolling_rows" if rows_roll else "query_tile"], tiles["kept_keys"]
+        first = rolling_query_gradients if rows_roll else query_gradients
+        first(problem, delta, (min(held, pattern.rows), min(passing, pattern.keys)), fast)
+        held, passing = tiles["rolling_keys" if keys_roll else "stationary_keys"], tiles["kept_rows"]
+        second = rolling_key_gradients if keys_roll else key_gradients
+        second(problem, delta, (min(held, pattern.keys), min(passing, pattern.rows)), fast)
         return
     p, h = min(tiles["query_tile"], pattern.rows), min(tiles["head_tile"], problem.group)
     _query_gradients(problem, delta, (p, h, min(tiles["key_tile"], pattern.keys)), fast)

@@ -9,7 +9,7 @@ from attenio.planning.costs import computes, problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import peak_words
-from attenio.planning.search.dataflow import exceeds, forms_of_all
+from attenio.planning.search.dataflow import exceeds, forms_of_all, gradient_forms
 from attenio.planning.search.forms import best_of_form, floor_of_form, most_rows, some_words
 from attenio.planning.search.kept_band import keeps_more
 from attenio.planning.words.form import Form, KeptTile, RowTile
@@ -56,9 +56,9 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         rank = entrant.rank
         limit = reached.limit(rank)
         if compulsory <= limit:
-            alone = rank == reached.rank and not waiting
+            at_once = (rank == reached.rank and not waiting) or (causal and entrant.form.names[0] == "rolling_rows")
             closely = close and not (causal and waiting)
-            floor = 0 if alone else floor_of_form(entrant.problems, entrant.form, room, limit, closely=closely)
+            floor = 0 if at_once else floor_of_form(entrant.problems, entrant.form, room, limit, closely=closely)
             if floor < inf and not exceeds(floor, limit):
                 waiting.append((floor, rank, entrant))
     best: tuple[MovingTiles, _Entrant] | None = None
@@ -90,9 +90,14 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
     Not those of FLAT if attenio holds as many rows with less, nor of flash-attention-1 where kept rows pass by the same
     keys with less room, which they do unless heads share these.
     """
+    plain = not (workload.has_scales or workload.sinks or workload.softcap is not None)  # what all dataflows compute
+    if workload.direction is Direction.BACKWARD:
+        ranked = enumerate(gradient_forms(separate))
+        return [
+            _Entrant(rank, each, separate, form) for rank, (each, form) in ranked if plain or computes(workload, each)
+        ]
     entrants: list[_Entrant] = []
     rank, held = 0, 0
-    plain = not (workload.has_scales or workload.sinks or workload.softcap is not None)  # what all dataflows compute
     for dataflow, forms in forms_of_all(workload.direction, separate).items():
         problems = separate
         if not (plain or computes(workload, dataflow)):

@@ -41,10 +41,8 @@ BACKWARD_CONTENDERS = (
 
 # They make one score at a time, which no granularity allows.
 ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS, Dataflow.KEPT_ROW_GRADIENTS)
-# A form of theirs is for windows, and forward for causal rows.
-ROLLING = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS)
 # They have forms for some problems alone.
-_FOR_SOME = (*ROLLING, Dataflow.QUERY_STATIONARY)
+_FOR_SOME = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS, Dataflow.QUERY_STATIONARY, Dataflow.TWO_PASS)
 # The forms of a single score at a time.
 _WITH_SLOTS = KeptTile | RollingTile | WaitingRows | StackedRows | StayingSums | KeyRing
 
@@ -68,6 +66,26 @@ def forms_of_all(direction: Direction, problems: Problems) -> dict[Dataflow, tup
     if problems.granularity.is_free:
         return _free_forms_of_all(direction, problems.sizes, _shape_of(problems))
     return {dataflow: allowed_forms(problems, dataflow) for dataflow in contenders(direction)}
+
+
+def gradient_forms(problems: Problems) -> tuple[tuple[Dataflow, Form], ...]:
+    """The same for the gradient, one after the other.
+
+    Not two passes without slots where no heads share what passes: with slots they take no more room, and read no more.
+    """
+    if problems.granularity.is_free:
+        return _free_gradient_forms(problems.sizes, _shape_of(problems))
+    return _in_order(forms_of_all(Direction.BACKWARD, problems))
+
+
+@lru_cache(maxsize=1024)
+def _free_gradient_forms(sizes: Sizes, shape: _Shape) -> tuple[tuple[Dataflow, Form], ...]:
+    every = _in_order(_free_forms_of_all(Direction.BACKWARD, sizes, shape))
+    return every[1:] if sizes.group == 1 else every
+
+
+def _in_order(forms: dict[Dataflow, tuple[Form, ...]]) -> tuple[tuple[Dataflow, Form], ...]:
+    return tuple((dataflow, form) for dataflow, every in forms.items() for form in every)
 
 
 def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
@@ -101,15 +119,21 @@ def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, 
     forms = known_forms(dataflow, sizes)
     if dataflow in _FOR_SOME:
         unfit: list[type] = []
-        rolls = shape.keys_roll if dataflow is Dataflow.KEPT_ROW_GRADIENTS else shape.rows_roll
-        unfit += [] if rolls and dataflow in ROLLING else [RollingTile]
         unfit += [] if shape.dense else [WaitingRows, StackedRows, StayingSums]
         unfit += [] if shape.band else [KeyRing]
-        forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)))
+        forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)) and _rolls(form, shape))
         if sizes.group > 1 and not shape.keys_roll:  # elsewhere heads together save next to nothing
             forms = tuple(form for form in forms if "group_positions" not in form.names)
     # a slot takes no more room than a tile of keys beside scores of all rows, and reads no more
     return (forms[0], *forms[2:]) if dataflow is Dataflow.QUERY_STATIONARY else forms
+
+
+def _rolls(form: Form, shape: _Shape) -> bool:
+    """Whether rows and keys come and go one by one only where they may, and both of them under a window."""
+    rolling = [phase for phase in form.phases if isinstance(phase, RollingTile)]
+    if shape.keys_roll:
+        return not rolling or len(rolling) == len(form.phases)
+    return not any(phase.across or not shape.rows_roll for phase in rolling)
 
 
 def exceeds(floor: float, limit: float) -> bool:

@@ -1,15 +1,20 @@
-"""Phases for some problems alone: waiting and stacked rows and sums that stay, for dense ones; a ring, for bands."""
+"""Phases for some problems alone: waiting and stacked rows and sums that stay, for dense ones; others, for bands.
+
+Those are rows, or keys, that come and go one by one, and a ring of keys.
+"""
 
 from math import inf
 from typing import assert_never
 
 from attenio.planning.problems import Problems
-from attenio.planning.words.form import KeyRing
+from attenio.planning.problems.counting import seen_by
+from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
+from attenio.planning.words.form import KeyRing, RollingTile
 from attenio.planning.words.stacked_rows import StackedRows, best_stacked_rows, stacked_floor
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
-ForSome = WaitingRows | StackedRows | StayingSums | KeyRing
+ForSome = RollingTile | WaitingRows | StackedRows | StayingSums | KeyRing
 
 
 def best_for_some(
@@ -17,6 +22,12 @@ def best_for_some(
 ) -> tuple[int, dict[str, int]] | None:
     """The fewest words and the tiles that move them; None if none fits. Beyond what is to spare, any."""
     match phase:
+        case RollingTile():
+            rolling = _rolling(problems, phase, fast_words)
+            if rolling.most < 1:
+                return None
+            words, tile = best_rolling_tile(rolling)
+            return problems.group * words, {phase.tile: tile, phase.slots: int(rolling.slots(tile))}
         case WaitingRows():
             words, waiting, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
             return (words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
@@ -33,9 +44,18 @@ def best_for_some(
             assert_never(phase)
 
 
+def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
+    band = seen_by(problems, phase).only_band
+    assert band is not None
+    return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, phase.per_row, phase.per_slot)
+
+
 def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float:
     """Words that no tiles go below; infinite if none fits."""
     match phase:
+        case RollingTile():
+            rolling = _rolling(problems, phase, fast_words)
+            return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.most)
         case WaitingRows():
             words, _, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
             return inf if slots < 1 else float(words)

@@ -13,7 +13,6 @@ from attenio.planning.search.for_some import best_for_some, floor_for_some
 from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile
 from attenio.planning.search.products import best_output_tile, product_floor, room_of
 from attenio.planning.search.rectangles import best_rectangle
-from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
 from attenio.planning.words.cuts import head_tiles
@@ -55,6 +54,8 @@ def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | N
     words, sizes = form.fixed.of(problems), dict(form.constant)
     for phase in form.phases:
         spare = None if limit is None else limit // problems.runs - words
+        if spare is not None and spare < 0:
+            return None
         tiles = _best_known(problems, phase, fast_words, spare)
         if tiles is None:
             return None
@@ -151,9 +152,7 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             return _best_rows(problems, phase, fast_words, spare)
         case KeptTile():
             return _best_kept(problems, phase, fast_words, spare)
-        case RollingTile():
-            return _best_rolling(problems, phase, fast_words)
-        case WaitingRows() | StackedRows() | StayingSums() | KeyRing():
+        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | KeyRing():
             found = best_for_some(problems, phase, fast_words, spare)
             return None if found is None else _PhaseTiles(*found)
         case Rectangle():
@@ -214,26 +213,19 @@ def _best_rows(problems: Problems, phase: RowTile, fast_words: int, spare: int |
 
 
 def _best_kept(problems: Problems, phase: KeptTile, fast_words: int, spare: int | None) -> _PhaseTiles | None:
+    question = id(phase), fast_words
+    known: tuple[KeptTile, _PhaseTiles] | None = problems.answers.get(question)
+    if known is not None:
+        return known[1]
     form, most = _kept_words(problems, phase, fast_words)
     if most < 1:
         return None
     times = times_of(problems, phase)
     words, tile = best_kept_tile(form, most, None if spare is None else spare // times)
-    return _PhaseTiles(times * words, {phase.tile: tile, phase.slots: int(form.slots(tile))})
-
-
-def _best_rolling(problems: Problems, phase: RollingTile, fast_words: int) -> _PhaseTiles | None:
-    rolling = _rolling(problems, phase, fast_words)
-    if rolling.most < 1:
-        return None
-    words, tile = best_rolling_tile(rolling)
-    return _PhaseTiles(problems.group * words, {phase.tile: tile, phase.slots: int(rolling.slots(tile))})
-
-
-def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
-    band = seen_by(problems, phase).only_band
-    assert band is not None
-    return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, phase.per_row, phase.per_slot)
+    found = _PhaseTiles(times * words, {phase.tile: tile, phase.slots: int(form.slots(tile))})
+    if spare is None or found.words <= spare:  # with the phase, which other forms may have too
+        problems.answers[question] = phase, found
+    return found
 
 
 def _kept_words(problems: Problems, phase: KeptTile, fast_words: int) -> tuple[KeptWords, int]:
@@ -294,10 +286,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
             return _row_floor(problems, phase, fast_words, spare)
         case KeptTile():
             return _kept_floor(problems, phase, fast_words, spare if closely else -inf)
-        case RollingTile():
-            rolling = _rolling(problems, phase, fast_words)
-            return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.most)
-        case WaitingRows() | StackedRows() | StayingSums() | KeyRing():
+        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | KeyRing():
             return floor_for_some(problems, phase, fast_words)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])

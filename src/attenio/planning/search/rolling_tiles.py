@@ -52,10 +52,10 @@ class Rolling(NamedTuple):
         return self._of(self.band.rolling_loads(tile, self.slots(tile)))
 
     def floor(self, most: Counts) -> Counts:
-        """Words that no tile up to ``most`` rows goes below; 0 for one causal problem, counted as quickly itself."""
+        """Words that no tile up to ``most`` rows goes below."""
         band = self.band
         if band.is_window is False:
-            return 0
+            return self._of(larger(band.touched_keys, ceil_div(band.scores, most)))
         spared = where(band.is_window, band.touched_keys, 0)
         once = self._of(larger(band.touched_keys, ceil_div(band.scores, most) - spared))
         beyond = band.scores * self.per_slot - band.rows * self.words
@@ -71,11 +71,10 @@ def best_rolling_tile(rolling: Rolling) -> tuple[int, int]:
     if not rolling.band.is_window:
         return _at(rolling, rolling.most)
     needed = rolling.needed
-    reads = ceil_div(needed, rolling.most)
-    best = _at(rolling, ceil_div(needed, reads))
-    while reads < needed:
-        reads += 1
-        tile = ceil_div(needed, reads)
+    tile = ceil_div(needed, ceil_div(needed, rolling.most))
+    best = _at(rolling, tile)
+    while tile > 1:
+        tile = ceil_div(needed, ceil_div(needed, tile - 1))  # the next smaller one
         if rolling.floor(tile) >= best[0]:
             break
         best = min(best, _at(rolling, tile), key=lambda each: each[0])

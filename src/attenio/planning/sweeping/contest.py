@@ -37,7 +37,9 @@ def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np
     every = _entrants(cases, direction)
     out = _left_out(cases) if direction is Direction.FORWARD else {}
     for entrant in sorted(every, key=lambda each: (_turn(each), each.rank)):
-        if entrant.dataflow not in _OF_PRODUCTS:
+        if entrant.dataflow is Dataflow.TWO_PASS:
+            _offer(cases, entrant, best, out=_out_of_two_passes(cases, entrant.form))
+        elif entrant.dataflow not in _OF_PRODUCTS:
             _offer(cases, entrant, best, out=out.get(entrant.dataflow))
     if direction is Direction.BACKWARD:
         _offer_products(cases, [each for each in every if each.dataflow in _OF_PRODUCTS], best)
@@ -67,6 +69,13 @@ def _left_out(cases: Cases) -> dict[Dataflow, NDArray[np.bool_]]:
         Dataflow.STACKED_GROUPS: np.asarray(alone),
         Dataflow.FLASH_ATTENTION_1: np.asarray(alone & (cases.row_unit == 1) & (cases.key_unit == 1)),
     }
+
+
+def _out_of_two_passes(cases: Cases, form: Form) -> NDArray[np.bool_] | None:
+    """The cases in which a form of two passes is not searched: no slots where these do as well, and half that rolls."""
+    if "kept_keys" not in form.names:
+        return np.asarray((cases.group == 1) & (cases.row_unit == 1) & (cases.key_unit == 1))
+    return np.asarray(cases.band.is_window) if {"rolling_rows", "stationary_keys"} <= set(form.names) else None
 
 
 def _offer(

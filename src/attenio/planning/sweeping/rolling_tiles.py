@@ -16,17 +16,18 @@ def rolling_of(cases: Cases, phase: RollingTile) -> Rolling:
 
 def best_rolling_tiles(rolling: Rolling) -> tuple[Ints, Ints]:
     """Fewest words and the largest tile that has them, in cases in which some rows fit."""
-    reads, window = ceil_div(rolling.needed, rolling.most), rolling.band.is_window
-    tiles: Ints = np.asarray(where(window, ceil_div(rolling.needed, reads), rolling.most))
-    words, left = np.asarray(rolling.moved(tiles)), np.flatnonzero(window)
-    rolling, reads = take(rolling, left), reads[left]
+    needed, window = rolling.needed, rolling.band.is_window
+    tiles: Ints = np.asarray(where(window, ceil_div(needed, ceil_div(needed, rolling.most)), rolling.most))
+    words, left = np.asarray(rolling.moved(tiles)), np.flatnonzero(window & (tiles > 1))
+    rolling, tile = take(rolling, left), tiles[left]
     while left.size:
-        reads = reads + 1
-        tile = ceil_div(rolling.needed, reads)
-        more = np.flatnonzero((reads <= rolling.needed) & (rolling.floor(tile) < words[left]))
-        left, reads, rolling = left[more], reads[more], take(rolling, more)
-        tile = tile[more]
+        tile = np.asarray(ceil_div(rolling.needed, ceil_div(rolling.needed, tile - 1)))  # the next smaller one
+        more = np.flatnonzero(rolling.floor(tile) < words[left])
+        left, tile, rolling = left[more], tile[more], take(rolling, more)
         found = np.asarray(rolling.moved(tile))
         better = np.flatnonzero(found < words[left])
         words[left[better]], tiles[left[better]] = found[better], tile[better]
+        more = np.flatnonzero(tile > 1)
+        if more.size < left.size:
+            left, tile, rolling = left[more], tile[more], take(rolling, more)
     return words, tiles

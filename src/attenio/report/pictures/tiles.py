@@ -53,9 +53,8 @@ def _tile(plan: Plan) -> tuple[int, int]:
     rows = next((tiles[name] for name in _ROWS if name in tiles), 0) or (
         1 if one_row else tiles.get("score_rows", plan.workload.queries)
     )
-    keys = next((tiles[name] for name in _KEYS if name in tiles), 0) or (
-        1 if one_key else tiles.get("score_keys", plan.workload.keys)
-    )
+    of_keys = next((tiles[name] for name in _KEYS if name in tiles), 0) or tiles.get("score_keys", plan.workload.keys)
+    keys = 1 if one_key else of_keys
     return min(rows, plan.workload.queries), min(keys, plan.workload.keys)
 
 

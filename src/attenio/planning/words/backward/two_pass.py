@@ -9,6 +9,10 @@ With ``kept_keys`` s and ``kept_rows`` t, slots keep what passes for the next ti
 moved = g (L(p)(d + 2dv + 2w) + n d + (U(p) - K(p, s))(d + dv))
         + F(d + dv) + g (V(c) - K(c, t))(d + dv + 2w) + m(d + dv)
 peak  = max(p'(d + dv + dw + 2w) + s'(d + dv) + 2w + 1,  c'(d + dv)(1 + w) + t' g (d + dv + 2w) + 2w)
+
+Under a window or a causal mask rows may come and go one by one (rolling rows), under a window keys too (rolling keys):
+R takes the place of L(p) and V(p, s) that of U(p) - K(p, s), and V(c, t) with rows and keys exchanged that of
+V(c) - K(c, t).
 """
 
 from attenio.masks.patterns.pattern import Counts
@@ -19,7 +23,10 @@ from attenio.planning.words.backward.common import (
     visit_words,
     visiting_words,
 )
-from attenio.planning.words.form import Form, Held, KeptTile, RowTile, Sizes
+from attenio.planning.words.form import Form, Held, KeptTile, RollingTile, RowTile, Sizes
+
+_ROLLING_ROWS = ("rolling_rows", "kept_keys")
+_ROLLING_KEYS = ("rolling_keys", "kept_rows")
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
@@ -33,10 +40,11 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         RowTile("stationary_keys", "passing_queries", second, loads=visit_words(sizes), across=True),
     )
     names = ("query_tile", "head_tile", "key_tile", "stationary_keys", "passing_queries")
-    return Form(names, phases, all_gradients(sizes)), _kept(sizes, own)
+    return Form(names, phases, all_gradients(sizes)), *_with_slots(sizes, own)
 
 
-def _kept(sizes: Sizes, own: Counts) -> Form:
+def _with_slots(sizes: Sizes, own: Counts) -> tuple[Form, Form, Form]:
+    """Tiles of both, rows that roll past tiles of keys, and both rolling."""
     w, both = sizes.intermediate_words, sizes.d + sizes.value_dim
     rows = KeptTile(
         "query_tile",
@@ -56,4 +64,10 @@ def _kept(sizes: Sizes, own: Counts) -> Form:
         loads=visit_words(sizes),
         across=True,
     )
-    return Form(("query_tile", "kept_keys", "stationary_keys", "kept_rows"), (rows, keys), all_gradients(sizes))
+    fixed = all_gradients(sizes)
+    one_by_one = RollingTile(*_ROLLING_ROWS, *rows[2:-1])
+    return (
+        Form(("query_tile", "kept_keys", "stationary_keys", "kept_rows"), (rows, keys), fixed),
+        Form((*_ROLLING_ROWS, "stationary_keys", "kept_rows"), (one_by_one, keys), fixed),
+        Form((*_ROLLING_ROWS, *_ROLLING_KEYS), (one_by_one, RollingTile(*_ROLLING_KEYS, *keys[2:-1])), fixed),
+    )

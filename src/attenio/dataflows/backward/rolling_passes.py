@@ -1,0 +1,159 @@
+"""The two passes of two-pass with rows, then keys, that come and go one by one: under a window; or with causal rows.
+
+for each head, each row i:
+    the row that came rolling_rows before it leaves, if there is one: store its dq, D
+    load q_i, dO_i, L_i (not if it needs no key);  O_i streams past, D_i = dO_i . O_i;  dq_i = 0
+    for each key whose turn it is (see ``rolling``), those in slots first:
+        load k and v into one of kept_keys slots (not if they are there)
+        for each row that is here and needs the key:  p = exp(scale q . k - L);  dS = p (dO . v - D);  dq += scale dS k
+the rows that are left leave
+for each key j that some row needs:
+    the key that came rolling_keys before it leaves, if there is one: store its dk, dv
+    load k_j and v_j;  dk_j, dv_j = 0
+    for each position whose turn it is, those in slots first; i its rows in all heads of the group:
+        load q_i, dO_i, L_i, D_i into one of kept_rows slots (not if they are there)
+        for each row, each key that is here and that it needs:  p;  dv += p dO;  dS;  dk += scale dS q
+the keys that are left leave;  store zeros for rows and keys that nothing needs
+
+Where keys do not roll, with stationary_keys in the place of rolling_keys, the second pass is that of ``kept_passes``.
+"""
+
+import numpy as np
+
+from attenio.dataflows.backward.held_rows import HeldRows
+from attenio.dataflows.backward.kept_row_gradients import Keys
+from attenio.dataflows.backward.passing_rows import PassingRows, part
+from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.rolling_keys import begin_key, end_key
+from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
+from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.online_softmax import ONE
+from attenio.dataflows.rolling import Turn, rolling_turns
+from attenio.masks.patterns import Band
+from attenio.memory import FastMemory, SlowArray, Tile
+from attenio.memory.fast_memory import Buffer
+from attenio.memory.indices import compact
+
+
+def rolling_query_gradients(
+    problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory
+) -> None:
+    """dQ and D, head after head."""
+    a, slots = tile
+    band, depth, width = problem.pattern, problem.depth, problem.width
+    assert isinstance(band, Band)
+    held, kept = slice(0, a), slice(0, slots)
+    with (
+        fast.buffer("Q", a, depth) as Q,
+        fast.buffer("dO", a, width) as dO,
+        fast.scratch("L", a, 1) as L,
+        fast.scratch("D", a, 1) as D,
+        fast.scratch("dQ", a, depth) as dQ,
+        fast.buffer("O", 1, 1) as O_element,
+        fast.scratch("S", 1, 1),
+        fast.scratch("dP", 1, 1),
+        fast.buffer("K", slots, depth) as K,
+        fast.buffer("V", slots, width) as V,
+    ):
+        of_rows = (Q, problem.Q.columns), (dO, problem.V.columns), (L, ONE), (D, ONE), (dQ, problem.Q.columns)
+        rows = HeldRows(*(buffer.over(held, columns) for buffer, columns in of_rows))
+        keys = K.over(kept, problem.K.columns), V.over(kept, problem.V.columns)
+        for head in range(problem.group):
+            for position, turns in enumerate(rolling_turns(band, held=a, slots=slots)):
+                if position >= a:
+                    _leave(problem, fast, (rows, delta), head, position - a)
+                if _is_needed(band, position):
+                    _arrive(problem, fast, rows, O_element, (head, position))
+                for turn in turns:
+                    _take_in(problem, fast, rows, keys, (head, turn))
+            for position in range(max(0, band.rows - a), band.rows):
+                _leave(problem, fast, (rows, delta), head, position)
+    positions = np.arange(band.rows, dtype=np.int64)
+    needing = np.asarray(band.first_key(positions) < band.end_key(positions))
+    store_zeros(fast, problem.dQ, np.tile(needing, problem.group))
+
+
+def rolling_key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
+    """dK and dV."""
+    c, slots = tile
+    band, every = problem.pattern, slice(0, c)
+    assert isinstance(band, Band)
+    arrays = ((problem.Q, problem.Q.columns), (problem.dO, problem.V.columns), (problem.L, ONE), (delta, ONE))
+    with (
+        fast.buffer("K", c, problem.depth) as K_buffer,
+        fast.buffer("V", c, problem.width) as V_buffer,
+        fast.scratch("dK", c, problem.depth) as dK_buffer,
+        fast.scratch("dV", c, problem.width) as dV_buffer,
+        fast.scratch("S", 1, 1),
+        fast.scratch("dP", 1, 1),
+        PassingRows(problem, fast, slots, arrays) as rows,
+    ):
+        of_keys = (K_buffer, problem.K), (V_buffer, problem.V), (dK_buffer, problem.K), (dV_buffer, problem.V)
+        keys = Keys(*(buffer.over(every, matrix.columns) for buffer, matrix in of_keys))
+        for key, turns in enumerate(rolling_turns(band.transposed, held=c, slots=slots)):
+            if key >= c:
+                end_key(problem, fast, keys, key - c)
+            begin_key(problem, fast, keys, key)
+            for turn in turns:
+                Q, dO, L, D = rows.visiting(turn)
+                met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
+                at, named = met % c, compact(met)
+                K, V, dK, dV = (part(each, at, named) for each in keys if each is not None)
+                add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (K, V), Sums(dK=dK, dV=dV))
+                assert keys.dV is not None
+                keys.dK.values[at], keys.dV.values[at] = dK.values, dV.values
+        for key in range(max(0, band.keys - c), band.keys):
+            end_key(problem, fast, keys, key)
+    store_key_zeros(fast, band, problem.dK, problem.dV)
+
+
+def _is_needed(band: Band, position: int) -> bool:
+    return bool(band.first_key(position) < band.end_key(position))
+
+
+def _one(problem: BackwardProblem, rows: HeldRows, where: tuple[int, int]) -> HeldRows:
+    """The row of a head at a position."""
+    head, position = where
+    place, row = position % len(rows.Q.values), head * problem.pattern.rows + position
+    return HeldRows(*(part(tile, slice(place, place + 1), slice(row, row + 1)) for tile in rows))
+
+
+def _arrive(
+    problem: BackwardProblem, fast: FastMemory, rows: HeldRows, O_element: Buffer, where: tuple[int, int]
+) -> None:
+    """A row comes, and its D is made."""
+    one, place = _one(problem, rows, where), np.array([where[1] % len(rows.Q.values)])
+    for source, tile in ((problem.Q, rows.Q), (problem.dO, rows.dO), (problem.L, rows.L)):
+        fast.load(source, tile, one.Q.rows, at=place)
+    one.dQ.values[:], one.D.values[:] = 0, 0
+    stream_delta(fast, problem, one.D, one.dO, O_element, one.L)
+
+
+def _take_in(
+    problem: BackwardProblem, fast: FastMemory, rows: HeldRows, keys: tuple[Tile, Tile], where: tuple[int, Turn]
+) -> None:
+    """The rows that are here and need a key take it in."""
+    head, turn = where
+    key, slot = slice(turn.key, turn.key + 1), slice(turn.slot, turn.slot + 1)
+    if turn.arrives:
+        for source, tile in zip((problem.K, problem.V), keys, strict=True):
+            fast.load(source, tile, key, at=np.array([turn.slot]))
+    k, v = (part(tile, slot, key) for tile in keys)
+    met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
+    at, named = met % len(rows.Q.values), compact(head * problem.pattern.rows + met)
+    Q, dO, L, D, dQ = (part(tile, at, named) for tile in rows)
+    add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (k, v), Sums(dQ=dQ))
+    rows.dQ.values[at] = dQ.values
+
+
+def _leave(
+    problem: BackwardProblem, fast: FastMemory, held: tuple[HeldRows, SlowArray], head: int, position: int
+) -> None:
+    """A row has met all of its keys."""
+    band, (rows, delta) = problem.pattern, held
+    assert isinstance(band, Band)
+    if _is_needed(band, position):
+        done = _one(problem, rows, (head, position))
+        fast.store(done.dQ, problem.dQ)
+        fast.store(done.D, delta)
+    problem.advance(1)
