@@ -6,8 +6,9 @@ from attenio.cluster import Grid, stage_words
 from attenio.cluster.loads import Flows, flows_of, loads_of_flows, stage_loads
 from attenio.cluster.placement import Placement, placements
 from attenio.cluster.topology import Topology, dgx_h100, ethernet, tpu_torus
-from attenio.cluster.words import Shares, stage_messages, stages_of
+from attenio.cluster.words import Shares, stages_of
 from attenio.workload import Workload
+from cluster.messages import stage_messages
 from cluster.strategies import problems
 
 laws = settings(max_examples=17, deadline=None, derandomize=True)

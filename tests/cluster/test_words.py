@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from attenio.cluster import Grid, sent_words, stage_words
 from attenio.cluster.partition import Sharding, positions
-from attenio.cluster.words import Shares, halo_keys, stage_messages
+from attenio.cluster.words import Shares, halo_keys
 from attenio.errors import InvalidInput
 from attenio.workload import Direction, Workload
+from cluster.messages import stage_messages
 from cluster.strategies import problems
 
 laws = settings(max_examples=20, deadline=None, derandomize=True)
