@@ -79,7 +79,7 @@ def approximate_attention(
     tolerance. ``InvalidInput`` begins "use exact" where no polynomial certifies. ``kind`` is that of the polynomial
     sought for a tolerance: the best one unless given. ``centre`` subtracts the mean key, or the vector given, from all
     keys; False leaves them. ``rows`` and ``value_columns`` are the tiles: with fewer value columns the state is
-    smaller, and features are made again.
+    smaller, and features are recomputed.
     """
     check_keywords("approximate_attention()", options, TiledOptions)
     loaded_torch()

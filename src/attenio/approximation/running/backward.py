@@ -1,4 +1,4 @@
-"""The gradient of the formula itself, features made again. With Y = [Y_1, Y_V] the products of the forward pass and
+"""The gradient of the formula itself, features recomputed. With Y = [Y_1, Y_V] the products of the forward pass and
 G = dY = [-(dO . O), dO] / Y_1:
 
     dense:   for tiles of keys:              Z += phi(K)^T [1, V]

@@ -4,7 +4,7 @@
              for tiles of queries:  Y = phi(Q) (w Z);  O = Y_V / Y_1
     causal:  for tiles of both:     Y = phi(Q) (w Z) + tril(p(Q K^T)) [1, V];  O = Y_V / Y_1;  Z += phi(K)^T [1, V]
 
-The columns of [1, V] may be taken in blocks, each with its own sweeps: a smaller state, and features made again.
+The columns of [1, V] may be taken in blocks, each with its own sweeps: a smaller state, and features recomputed.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The formula as a function that PyTorch can differentiate: features are made again in the backward pass."""
+"""The formula as a function that PyTorch can differentiate: features are recomputed in the backward pass."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Query-stationary with a ring of keys: all keys that a row needs are there, and it makes its statistics again.
+"""Query-stationary with a ring of keys: all keys that a row needs are there, and it recomputes its statistics.
 
 for each position:
     keys that it needs no more leave: store dk, dv

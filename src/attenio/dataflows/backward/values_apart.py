@@ -8,7 +8,7 @@
                 for each row, each key of j that it needs:  p = exp(scale q . k - L);  dv[c] += p dO[c]
             store dV_j[c]
 
-Probabilities are made again for every group, from keys and queries that are narrow.
+Probabilities are recomputed for every group, from keys and queries that are narrow.
 """
 
 import numpy as np

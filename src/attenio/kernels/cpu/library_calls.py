@@ -1,6 +1,6 @@
 """How PyTorch's own attention is called, with as little on the way as Python allows.
 
-Its gradients are its own. A backward pass makes weights again as exp(score - log-sum-exp), which is off by as many
+Its gradients are its own. A backward pass recomputes weights as exp(score - log-sum-exp), which is off by as many
 roundings as the log-sum-exp is large: a hundred-thousandth in single precision beside one of 170. To look at it after
 every call took longer than all else here, and tiles in its place ten times as long as the call.
 

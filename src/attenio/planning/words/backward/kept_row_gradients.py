@@ -10,7 +10,7 @@ Under a window keys may come and go one by one (rolling keys): V(b, s) with rows
 V(b) - K(b, s).
 
 Where values are wider than keys, their gradients may be made afterwards, in G groups of c columns, with tiles of e keys
-and t slots and with probabilities made again:
+and t slots and with probabilities recomputed:
 
 moved   G F d + g (V(e) - K(e, t))(G(d + w) + dv) more
 peak    b'dv w less in the first pass, and e'(d + c'w) + t' g (d + c' + w) + w

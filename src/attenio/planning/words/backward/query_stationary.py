@@ -20,7 +20,7 @@ moved = g n (2d + 2dv + w) + 2m(d + dv) + (P - 1)((m - 1)(d + dv) + (m - s')2(d 
 peak  = a'(d + dv + (d+2)w) + s'(d + dv)w + d + dv + 2w + 1
 
 Where rows, columns and keys are a band there is a form with a ring of all keys that a row needs, r of them, with their
-gradients. A row makes its output and its log-sum-exp again from these, so that neither is read:
+gradients. A row recomputes its output and its log-sum-exp from these, so that neither is read:
 
 moved = g (R(d + dv) + n d) + (F + m)(d + dv)                      R touched rows, F touched keys
 peak  = r'(d + dv)(1 + w) + d + dv + max(d, dv)w + 4w
