@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from time import perf_counter
@@ -209,22 +210,8 @@ class _PointPlans:
 
     def _unit_plan(self, workload: Workload, index: int) -> Plan | TrainingPlan:
         """The best plan of one KV head of one sequence (or of one prefix); points that differ in no more share it."""
-        unit = Workload(
-            queries=workload.queries,
-            keys=workload.keys,
-            d=workload.d,
-            value_dim=workload.value_dim,
-            heads=workload.group,
-            kv_heads=1,
-            batch=workload.batch if isinstance(workload.mask, SharedPrefix) else 1,
-            mask=workload.mask,
-            dtype=workload.dtype,
-            accumulator=workload.accumulator,
-            direction=workload.direction,
-            values_in_keys=workload.values_in_keys,
-            kv_bits=workload.kv_bits,
-            sinks=workload.sinks,
-        )
+        batch = workload.batch if isinstance(workload.mask, SharedPrefix) else 1
+        unit = replace(workload, heads=workload.group, kv_heads=1, batch=batch)
         fast_words = int(self.points.columns["fast_words"][index])
         granularity = Granularity(rows=int(self.points.row_unit[index]), keys=int(self.points.key_unit[index]))
         alone = int(self.points.runs[index]) == 1
