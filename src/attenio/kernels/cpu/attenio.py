@@ -35,7 +35,7 @@ def attenio(problem: KernelProblem, part: ProblemTile, keys: Keys, *, subtracts:
         if positions.start >= positions.stop:
             continue
         here, rows = part._replace(keys=j, positions=positions), rows_within(positions, part.positions, group)
-        K_j, V_j = keys.transposed(j, turned=Q_i.shape[1] > MANY_ROWS)
+        K_j, V_j = keys.transposed(j, copied=Q_i.shape[1] > MANY_ROWS)
         S = product(Q_i[:, rows], K_j, buffer)
         as_exponents(problem, S, per_row(S, here, group), here)
         P = sums.weigh(S, rows)

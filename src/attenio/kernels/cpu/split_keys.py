@@ -23,7 +23,7 @@ def split_keys(problem: KernelProblem, part: ProblemTile, key_tile: int, *, in_p
     """The sums of all rows of a part over one run of keys."""
     note_launch("split_keys", key_tile=key_tile, part=part)
     Q = rows_of(problem, part)
-    turned, rows = Q.transpose(1, 2).contiguous(), slice(0, Q.shape[1])
+    transposed, rows = Q.transpose(1, 2).contiguous(), slice(0, Q.shape[1])
     sums = Sums.empty(Q.shape[:2], problem.value.shape[-1], problem.precision, subtracts=True)
     buffer = Q.new_empty(Q.shape[0] * Q.shape[1] * key_tile)
     multiply = product_in_pieces if in_pieces or problem.keys <= FEW_KEYS else product
@@ -32,7 +32,7 @@ def split_keys(problem: KernelProblem, part: ProblemTile, key_tile: int, *, in_p
         if (positions := problem.visible.positions_of(here)).start >= positions.stop:
             continue
         K_j, V_j = key_tiles(problem, here)
-        S = multiply(K_j, turned, buffer).transpose(1, 2).contiguous()
+        S = multiply(K_j, transposed, buffer).transpose(1, 2).contiguous()
         as_exponents(problem, S, per_row(S, here, problem.group), here)
         P = sums.weigh(S, rows)
         if problem.dropout is not None:

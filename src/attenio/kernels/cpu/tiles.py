@@ -99,16 +99,16 @@ class Keys:
         """The tiles of a range of keys, in order."""
         return iter(cuts(within.stop, self.tile, within.start))
 
-    def transposed(self, keys: slice, *, turned: bool) -> tuple[Tensor, Tensor]:
+    def transposed(self, keys: slice, *, copied: bool) -> tuple[Tensor, Tensor]:
         """Keys as (batch * KV heads, d, keys) and values as (batch * KV heads, keys, width).
 
-        With ``turned`` keys are copied into that order: products of many rows run up to twice as fast then.
+        With ``copied`` keys are copied into that order: products of many rows run up to twice as fast then.
         """
         if self._converted is not None and keys.start in self._converted:
             return self._converted[keys.start]
         key = self._tile(self._key, keys)
         value = key[..., : self._value.shape[-1]] if self._in_keys else self._tile(self._value, keys)
-        tile = (key.transpose(1, 2).contiguous() if turned else key.transpose(1, 2)), value
+        tile = (key.transpose(1, 2).contiguous() if copied else key.transpose(1, 2)), value
         if self._converted is not None:
             self._converted[keys.start] = tile
         return tile

@@ -82,8 +82,8 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
         for batch_head in where
         for j in cuts(problem.keys, stationary)
     ]
-    turned = _TurnedRows(problem, saved, tiling.keep_bytes)
-    run_all(lambda part: _key_gradients(problem, turned, part, passing, gradients), parts, small=tiling.is_small)
+    transposed = _TransposedRows(problem, saved, tiling.keep_bytes)
+    run_all(lambda part: _key_gradients(problem, transposed, part, passing, gradients), parts, small=tiling.is_small)
     return gradients if problem.keys > 1 or problem.is_part else _of_one_key(problem, saved, gradients)
 
 
@@ -144,7 +144,7 @@ def _query_gradient(
 
 
 def _key_gradients(
-    problem: KernelProblem, turned: "_TurnedRows", part: ProblemTile, passing: int, gradients: Gradients
+    problem: KernelProblem, transposed: "_TransposedRows", part: ProblemTile, passing: int, gradients: Gradients
 ) -> None:
     note_launch("key_gradients", passing=passing, part=part)
     where = (part.batch, part.heads, part.keys)
@@ -156,12 +156,12 @@ def _key_gradients(
         if positions.start >= positions.stop:
             continue
         here, cut = part._replace(positions=positions), rows_within(positions, i, problem.group)
-        whole, Q_turned, dO_turned = turned(part._replace(positions=i))
+        whole, Q_transposed, dO_transposed = transposed(part._replace(positions=i))
         rows = _StackedRows(*(x[:, cut] for x in whole))
-        P = multiply(K_j, Q_turned[:, :, cut], buffers[0])
+        P = multiply(K_j, Q_transposed[:, :, cut], buffers[0])
         derivative, by_row = _cap_derivative(problem, P), per_row(P.transpose(1, 2), here, problem.group)
         _weigh(problem, P, by_row, rows.largest.transpose(1, 2), here)
-        dP = multiply(V_j, dO_turned[:, :, cut], buffers[1])
+        dP = multiply(V_j, dO_transposed[:, :, cut], buffers[1])
         if problem.dropout is not None:
             factors = dropout_factors(problem, here, dP)
             per_row(dP.transpose(1, 2), here, problem.group).mul_(factors)
@@ -187,7 +187,7 @@ def _has_few_rows(problem: KernelProblem) -> bool:
     return problem.group * problem.queries <= FEW_ROWS
 
 
-class _TurnedRows:
+class _TransposedRows:
     """Tiles of rows with Q and dO transposed as well, stored if all fit the cache: every key tile reads them."""
 
     def __init__(self, problem: KernelProblem, saved: Saved, keep_bytes: int) -> None:
@@ -202,10 +202,10 @@ class _TurnedRows:
         if self._converted is not None and name in self._converted:
             return self._converted[name]
         rows = _rows(self._problem, self._saved, part)
-        turned = rows, rows.Q.transpose(1, 2).contiguous(), rows.dO.transpose(1, 2).contiguous()
+        transposed = rows, rows.Q.transpose(1, 2).contiguous(), rows.dO.transpose(1, 2).contiguous()
         if self._converted is not None:
-            self._converted[name] = turned
-        return turned
+            self._converted[name] = transposed
+        return transposed
 
 
 def _rows(problem: KernelProblem, saved: Saved, part: ProblemTile) -> _StackedRows:
