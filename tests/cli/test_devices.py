@@ -77,6 +77,9 @@ def test_a_topology_whose_devices_are_known_implies_their_machine_unless_one_is_
     assert implied["notes"][0] in attenio(*ASKED, "--topology", "dgx-h100:1x8").out
     chosen = attenio(*ASKED, "--topology", "dgx-h100:1x8", "--machine", "h100", "--json").json
     assert chosen == {**implied, "notes": []}
+    bare = attenio(*ASKED, "--devices", "8", "--topology", "dgx-h100", "--json").json
+    assert (bare["machine"]["name"], bare["cluster"]["topology"]) == ("h100", "dgx-h100:1x8")
+    assert "does not say nodes and GPUs of a node" in attenio(*ASKED, "--topology", "dgx-h100").mistake
     for options in (("--topology", "dgx-h100:1x8", "--machine", "attenio-512k"), ("--topology", "tpu-torus:8")):
         assert attenio(*ASKED, *options, "--json").json["machine"]["name"] == "attenio-512k"
     file = tmp_path / "ours.yaml"

@@ -21,6 +21,7 @@ from attenio.quantities import checked_count
 _NAMES = ("dgx-h100", "tpu-torus", "ethernet")
 # The machine of the catalogue that a named topology joins; it has no TPU v4, and Ethernet joins anything.
 _JOINED = {"dgx-h100": "h100"}
+_DGX_GPUS = 8
 _KNOWN = "dgx-h100:NODESxGPUS, tpu-torus:XxYxZ, ethernet and machine files with links"
 _SIZES = re.compile(r"^\d+(x\d+)*$")
 
@@ -61,7 +62,13 @@ class Topology:
 
 
 def topology_named(name: str, devices: int | None = None) -> Topology:
-    """The topology of this name, such as ``dgx-h100:8x8``, or of a machine file; ``ethernet`` joins ``devices``."""
+    """The topology of this name, such as ``dgx-h100:8x8``, or of a machine file.
+
+    Without sizes ``ethernet`` joins ``devices``, and ``dgx-h100`` as many nodes of eight as have these.
+
+    >>> topology_named("dgx-h100", 20).name, topology_named("dgx-h100", 4).name
+    ('dgx-h100:3x8', 'dgx-h100:1x4')
+    """
     if _is_file(name):
         from attenio.catalogue import machine_named
 
@@ -75,6 +82,8 @@ def topology_named(name: str, devices: int | None = None) -> Topology:
             raise InvalidInput(f"topology {name!r} has {len(counts)} sizes; write how many devices: ethernet:16")
         return ethernet(counts[0] if counts else _given(name, devices))
     if kind == "dgx-h100":
+        if not counts and devices is not None:
+            return dgx_h100(nodes=-(-checked_devices(devices) // _DGX_GPUS), gpus=min(devices, _DGX_GPUS))
         if len(counts) != 2:
             raise InvalidInput(f"topology {name!r} does not say nodes and GPUs of a node; write dgx-h100:8x8")
         return dgx_h100(nodes=counts[0], gpus=counts[1])
