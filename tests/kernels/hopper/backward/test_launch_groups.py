@@ -11,8 +11,11 @@ from attenio.kernels.hopper.backward.launch_groups import (
     STREAM_BYTES,
     STREAMS,
     LaunchGroups,
+    _span,
     _time,
     _time_of_streams,
+    busy_time,
+    heads_in_turns,
     launch_groups,
 )
 
@@ -109,3 +112,17 @@ def test_the_longest_blocks_come_first_even_of_heads_whose_accumulators_leave_th
     assert few.together == 2 and _time(few, falling, 132) < 1.01 * _time(all_at_once, falling, 132)
     # Of many heads the last one is a small part, and its accumulators stay.
     assert launch_groups(32, falling, head_bytes, 132).together == 1
+
+
+@given(st.integers(1, 60), steps, st.integers(1, 16))
+def test_heads_in_turns_leave_no_processor_waiting_that_all_heads_in_turns_would_not(heads, steps, processors):
+    together = heads_in_turns(heads, steps, processors)
+    assert 1 <= together <= heads
+    most = _span(heads, heads, steps, processors) + 0.015 * busy_time(heads, steps, processors)
+    assert len(set(steps)) == 1 or _span(heads, together, steps, processors) <= most + max(steps) + _BLOCK
+
+
+def test_causal_heads_of_1k_tokens_come_a_few_at_a_time():
+    """Rows of 176 heads of 192 columns are twice an L2."""
+    assert heads_in_turns(176, tuple(range(16, 0, -1)), 132) < 30
+    assert heads_in_turns(176, (16,) * 16, 132) == 1

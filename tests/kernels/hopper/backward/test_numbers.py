@@ -9,6 +9,7 @@ from interpreted_backward import interpret
 from attenio.kernels import cpu
 from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.hopper.backward import chunks
 from attenio.kernels.hopper.backward.config import config_of
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
@@ -67,6 +68,20 @@ def test_spilled_slopes_give_the_gradients_of_the_cpu(name, monkeypatch):
     assert len(launched) == 2 * len(chunks)
     assert any(chunk.carries_queries for chunk in chunks) == case.queries_carried
     assert any(chunk.carries_keys for chunk in chunks) == case.keys_carried
+
+
+def test_spilled_ds_of_heads_in_turns_is_that_of_each(monkeypatch):
+    """Three of seven KV heads at a time, and four of their fourteen query heads: none of these divides the others."""
+    cached = chunks.chunks_of, chunks.query_heads_in_turns
+    monkeypatch.setattr(chunks, "heads_in_turns", lambda heads, *_: {7: 3, 14: 4}[heads])
+    for each in cached:
+        each.cache_clear()
+    problem, saved, right = drawn(Case(1, 7, 2, 150, 140, 192, 64, causal=True))
+    interpret(monkeypatch)
+    assert_close(spilled_gradients(problem, saved), right)
+    assert [chunk.together for chunk in chunks_for(problem, config_of(problem))] == [3]
+    for each in cached:
+        each.cache_clear()
 
 
 # A case, the heads of each launch, and how many come together.

@@ -11,7 +11,7 @@ from attenio.kernels.call.results import LOG2_E, Gradients
 from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.hopper.backward.chunks import Chunk
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
-from attenio.kernels.hopper.backward.group_parts import group_parts_of, parts_for
+from attenio.kernels.hopper.backward.group_parts import group_parts_of
 from attenio.kernels.hopper.backward.key_stationary_d64 import key_stationary_d64_kernel
 from attenio.kernels.hopper.backward.key_stationary_d128 import key_stationary_d128_kernel
 from attenio.kernels.hopper.backward.masks import VisibleRows
@@ -90,9 +90,7 @@ def config_of(problem: KernelProblem) -> BackwardConfig:
     config = backward_config(problem.query.shape[-1], problem.value.shape[-1])
     device, columns = problem.query.device, cuda.columns_of(problem)
     if not problem.deterministic and columns is not None and can_compile(device) and device not in _not_proven:
-        in_cuda = _cuda_config(columns)
-        if cuda.gains(problem, problem.group // parts_for(problem, in_cuda)):
-            return in_cuda
+        return _cuda_config(columns)
     whole = problem.deterministic and not config.spills and fixed_point_suffices(problem)
     return config._replace(fixed_point=True) if whole else config
 

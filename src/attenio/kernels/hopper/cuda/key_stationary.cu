@@ -22,17 +22,19 @@
 // The constants D and MASKED, the products, and `key_stationary_block.cu`, `_producer.cu`, `_dq.cu`, `_tile.cu` and
 // `_step.cu` are written in front of this text by `source.py`.
 
+// Row tiles of a block that not all keys of a consumer are seen by, which come first.
+template <int ME>
+__device__ __forceinline__ int masked_tiles(const Block &block, const Work &work) {
+    const int own = block.tile * KEYS + ME * OWN_KEYS;
+    const int first = own + OWN_KEYS <= work.keys ? own + OWN_KEYS - 1 - work.above : 1 << 29;
+    return min(max((first - block.first_row + ROWS - 1) / ROWS, 0), block.tiles);
+}
+
 // All tiles of rows of a block.
 template <int ME>
 __device__ __forceinline__ void add_rows(Tile &tile, Gradients &sums, const Block &block, u32 shared,
                                          const Work &work) {
-    const int key = first_key<ME>(block);
-    int masked = 0;  // row tiles that not all of these keys are seen by, which come first
-    if (MASKED) {
-        const int own = block.tile * KEYS + ME * OWN_KEYS;
-        const int first = own + OWN_KEYS <= work.keys ? own + OWN_KEYS - 1 - work.above : 1 << 29;
-        masked = min(max((first - block.first_row + ROWS - 1) / ROWS, 0), block.tiles);
-    }
+    const int key = first_key<ME>(block), tiles = block.tiles;
     const u32 stage = tile.number % STAGES, phase = tile.number / STAGES & 1;
     barrier_wait(shared + Q_FULL + 8 * stage, phase);
     issue_scores<ME>(tile, shared, stage);
@@ -51,17 +53,20 @@ __device__ __forceinline__ void add_rows(Tile &tile, Gradients &sums, const Bloc
         products_commit();
     }
     products_wait<0>(tile.dp());
-    const bool is_only = work.group * block.tiles == 1;
+    const bool is_only = work.group * tiles == 1;
     int head = 0, step = 1;
     if (SHARES_DQ && !is_only) {
-        if (step == block.tiles) head = 1, step = 0;
+        if (step == tiles) head = 1, step = 0;
         step_with_dq<ME, MASKED, true>(tile, sums, block.row(step++), key, shared, work);
     }
     for (; head < work.group; head++, step = 0) {
-        if (MASKED) {
-            for (; step < masked; step++) row_step<ME, true>(tile, sums, block.row(step), key, shared, work);
+        if constexpr (MASKED) {
+            // Found again, so that no register holds it in the loop after this one.
+            const Block again = block_of(present_block(shared, tile.block), work);
+            const int first = first_key<ME>(again), masked = masked_tiles<ME>(again, work);
+            for (; step < masked; step++) row_step<ME, true>(tile, sums, again.row(step), first, shared, work);
         }
-        for (; step < block.tiles; step++) row_step<ME, false>(tile, sums, block.row(step), key, shared, work);
+        for (; step < tiles; step++) row_step<ME, false>(tile, sums, 0, 0, shared, work);
     }
     if (!HOLDS_V && is_first_lane()) barrier_arrive(shared + V_FREE);
     if constexpr (SHARES_DQ) {

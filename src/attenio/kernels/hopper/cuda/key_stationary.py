@@ -1,4 +1,4 @@
-"""The dataflow ``key_stationary`` by ``key_stationary.cu``: which problems gain by it, and its launch."""
+"""The dataflow ``key_stationary`` by ``key_stationary.cu``: which problems it takes, and its launch."""
 
 import ctypes
 from functools import lru_cache
@@ -27,10 +27,6 @@ ROWS, KEYS, OFFSETS = 64, 128, 8
 _K_BUFFERS, _PLACES, _MINUS_BYTES = 2, 4, 3 * 128
 # Columns that heads are computed in.
 WIDTHS = (64, 96, 128)
-# Causal heads wider than 96: a tile of keys meets so many rows on average, or fewer. They gain 4 percent at 1K tokens;
-# at 4K Gluon's kernel is as fast, and at 16K 4 percent faster. Full heads gain 1 to 5 percent at every length, narrower
-# ones 1 to 8 percent with 64 columns and 4 to 12 with 96 (``studies/hopper/tuning.json``, run 33).
-_FEW_ROWS = 12 * 128
 
 
 class GradientWork(ctypes.Structure):
@@ -50,14 +46,6 @@ class GradientWork(ctypes.Structure):
         ),
         *((name, ctypes.c_float) for name in ("scale_log2", "scale")),
     )  # fmt: skip
-
-
-def gains(problem: KernelProblem, group: int) -> bool:
-    """Whether the kernel is faster than Gluon's where so many query heads of a ``group`` are a block's."""
-    band = Band.of(problem)
-    if columns_of(problem) == WIDTHS[-1] and band.is_causal:
-        return _meets_few_rows(band, problem.queries, problem.keys, group)
-    return True
 
 
 def columns_of(problem: KernelProblem) -> int | None:
@@ -86,12 +74,6 @@ def shared_bytes(d: int) -> int:
     return (
         matrices + rows + _MINUS_BYTES + 4 * (_K_BUFFERS + _PLACES) + 8 * (3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots)
     )
-
-
-@lru_cache(maxsize=512)
-def _meets_few_rows(band: Band, queries: int, keys: int, group: int) -> bool:
-    spans = band.spans(queries, keys, KEYS, ROWS)
-    return group * sum(map(len, spans)) <= _FEW_ROWS * len(spans)
 
 
 def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
