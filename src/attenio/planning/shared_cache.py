@@ -157,7 +157,8 @@ class Sweep:
     Units that are ``done`` have ``updated_bytes`` of sums, from which ``written_bytes`` are made; ``following`` units,
     from ``first_unit`` on, have theirs cleared, in the same memory from ``first_updated`` on, and ``read_bytes`` read,
     ``swept_bytes`` of them for the next launch. What else is read and written takes no room. Before, it may scan
-    ``kept_rows`` of ``kept_bytes`` of each unit that follows, by tiles of so many as programs keep.
+    ``kept_rows`` of ``kept_bytes`` of each unit that follows, by tiles of so many as programs keep. With the
+    ``last_first`` it begins with what the launch before has left in the cache.
     """
 
     done: int
@@ -172,6 +173,7 @@ class Sweep:
     kept_rows: int = 0
     kept_bytes: int = 0
     kept_tile: int = 1
+    last_first: bool = False
 
 
 def kernel_of(fields: dict[str, Any]) -> Grid | Sweep:
@@ -291,8 +293,9 @@ def _sweep(sweep: Sweep, cache: _Cache, number: int) -> None:
         for tile in range(-(-sweep.kept_rows // sweep.kept_tile)):
             size = min(sweep.kept_tile, sweep.kept_rows - tile * sweep.kept_tile) * sweep.kept_bytes
             cache.touch(("scanned", sweep.first_unit + unit, tile), size, missing=size)
-    for unit in range(max(sweep.done, sweep.following)):
-        for place in range(-(-sweep.passing // chunk)):
+    order = reversed if sweep.last_first else iter
+    for unit in order(range(max(sweep.done, sweep.following))):
+        for place in order(range(-(-sweep.passing // chunk))):
             rows = min(chunk, sweep.passing - place * chunk)
             updated = rows * sweep.updated_bytes
             missing, dirty = (updated * (unit < count) for count in (sweep.done, sweep.following))

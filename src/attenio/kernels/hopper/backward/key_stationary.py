@@ -93,7 +93,7 @@ def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | N
     between = Sweep(
         done=0, following=0, first_unit=0, passing=passing, read_bytes=2 * swept + 8, written_bytes=d * element,
         swept_bytes=swept, updated_bytes=updated, kept_rows=scanned if groups.streams == 1 else 0, kept_bytes=both,
-        kept_tile=config.keys,
+        kept_tile=config.keys, last_first=True,
     )  # fmt: skip
     # Causal heads that share keys are played as full ones, of which all blocks are at the same head. They drift apart,
     # and move more than that: at 8K tokens and 4 heads each 15 percent one by one, 43 where four come together.

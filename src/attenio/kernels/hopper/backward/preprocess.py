@@ -36,7 +36,7 @@ def _convert_columns(
     DQAcc, dQ, head, at, rows, factors, queries, WIDTH: tl.constexpr, FIRST: tl.constexpr, COLUMNS: tl.constexpr
 ):  # fmt: skip
     """Some columns of 64 rows: a tile of them lies in memory as registers of a product held it."""
-    acc = tl.load(DQAcc + at + FIRST * 64 + tl.arange(0, 64 * COLUMNS))
+    acc = tl.load(DQAcc + at + FIRST * 64 + tl.arange(0, 64 * COLUMNS), eviction_policy="evict_first")
     tiles = acc.reshape(COLUMNS // 8, 4, 8, 4, 2, 2).permute(1, 4, 2, 0, 3, 5).reshape(64, COLUMNS)
     columns = FIRST + tl.arange(0, COLUMNS)
     inside_tile = (rows < queries)[:, None] & (columns < WIDTH)[None, :]
@@ -126,10 +126,11 @@ def preprocess_kernel(
     """A program takes 64 rows of a head that is done, one of ``done`` from ``first_done`` on, and those of one to come.
 
     DQAcc are there for as many heads as a launch has, and every launch counts them from 0. They are integers where
-    there are maxima, of so many PARTS of a head.
+    there are maxima, of so many PARTS of a head. The last rows come first: of these L2 holds most of what the launch
+    before has left, and of the first ones then most of what the next begins with.
     """
-    tiles = padded // 64
-    tile, place = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
+    tiles, number = padded // 64, tl.num_programs(0) - 1 - tl.program_id(0)
+    tile, place = number % tiles, (number // tiles).to(tl.int64)
     if ACCUMULATES:
         at = (place * padded + tile * 64) * D
         if place < done:

@@ -184,6 +184,7 @@ def spilled_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
         Sweep(
             done=0, following=problem.batch * problem.kv_heads, first_unit=0, passing=group * problem.queries,
             read_bytes=2 * width * element + 8, written_bytes=d * element, swept_bytes=width * element, updated_bytes=0,
+            last_first=True,
         )
     ]  # fmt: skip
     for chunk in chunks_for(problem, config):

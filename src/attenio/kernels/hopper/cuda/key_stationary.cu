@@ -30,15 +30,12 @@ __device__ __forceinline__ int masked_tiles(const Block &block, const Work &work
     return min(max((first - block.first_row + ROWS - 1) / ROWS, 0), block.tiles);
 }
 
-// All tiles of rows of a block.
+// All tiles of rows of a block. Scores of the first have been issued.
 template <int ME>
 __device__ __forceinline__ void add_rows(Tile &tile, Gradients &sums, const Block &block, u32 shared,
                                          const Work &work) {
     const int key = first_key<ME>(block), tiles = block.tiles;
     const u32 stage = tile.number % STAGES, phase = tile.number / STAGES & 1;
-    barrier_wait(shared + Q_FULL + 8 * stage, phase);
-    issue_scores<ME>(tile, shared, stage);
-    products_commit();
     if constexpr (HOLDS_BOTH) {
         barrier_wait(shared + DO_FULL + 8 * stage, phase);
         issue_dp<ME>(tile, shared, stage);
@@ -87,33 +84,50 @@ __device__ __forceinline__ void add_rows(Tile &tile, Gradients &sums, const Bloc
     tile.number++;
 }
 
+// Gradients of a block that is done, which are written when the first scores of the next one have been issued.
+struct Done {
+    int index = -1;
+    u32 dk[D / 4], dv[D / 4];
+};
+
+template <int ME>
+__device__ __forceinline__ void write_gradients(const Done &done, const Work &work) {
+    if (done.index < 0) return;
+    const Block block = block_of(done.index, work);
+    const int key = first_key<ME>(block);
+    const long long first = static_cast<long long>(block.batch_head) * work.keys;
+    write_gradient(done.dv, static_cast<u16 *>(work.ValueGradients) + first * work.v_width, key, work.keys, work.v_width);
+    write_gradient(done.dk, static_cast<u16 *>(work.KeyGradients) + first * work.width, key, work.keys, work.width);
+}
+
 template <int ME>
 __device__ __forceinline__ void consume(u32 shared, const Work &work) {
     Tile tile;
     Gradients sums;
+    Done done;
     tile.number = tile.block = 0;
     for (int index; (index = next_block(shared, tile.block)) >= 0; tile.block++) {
 #pragma unroll
-        for (int i = 0; i < D / 2; i++) sums.dk[i] = sums.dv[i] = 0.0f;
-#pragma unroll
         for (int i = 0; i < ROWS / 2; i++) tile.s[i] = tile.dp()[i] = 0.0f;
+        barrier_wait(shared + Q_FULL + 8 * (tile.number % STAGES), tile.number / STAGES & 1);
+        issue_scores<ME>(tile, shared, tile.number % STAGES);
+        products_commit();
+        write_gradients<ME>(done, work);
+#pragma unroll
+        for (int i = 0; i < D / 2; i++) sums.dk[i] = sums.dv[i] = 0.0f;
         barrier_wait(shared + V_FULL, tile.block & 1);
         if constexpr (HOLDS_V) {
             load_fragments(tile.v, shared + V_AT + ME * OWN_KEYS * D * 2);
             if (is_first_lane()) barrier_arrive(shared + V_FREE);
         }
         add_rows<ME>(tile, sums, block_of(index, work), shared, work);
-        // Read again, so that no register holds it in the loops.
-        const Block done = block_of(present_block(shared, tile.block), work);
+        done.index = present_block(shared, tile.block);  // read again, so that no register holds it in the loops
         __syncwarp();
         if (is_first_lane()) barrier_arrive(shared + K_FREE + 8 * (tile.block % K_BUFFERS));
-        const int key = first_key<ME>(done);
-        const long long first = static_cast<long long>(done.batch_head) * work.keys;
-        write_gradient(sums.dv, SHIFTED_BACK, static_cast<u16 *>(work.ValueGradients) + first * work.v_width, key,
-                       work.keys, work.v_width);
-        write_gradient(sums.dk, work.scale, static_cast<u16 *>(work.KeyGradients) + first * work.width, key, work.keys,
-                       work.width);
+        round_gradient(sums.dk, work.scale, done.dk);
+        round_gradient(sums.dv, SHIFTED_BACK, done.dv);
     }
+    write_gradients<ME>(done, work);
     if (SHARES_DQ && threadIdx.x % WARPGROUP == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 

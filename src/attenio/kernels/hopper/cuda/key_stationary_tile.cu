@@ -102,9 +102,17 @@ __device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[R
     }
 }
 
+// A gradient in the type of its tensor: all columns of one key, then those of the other.
+__device__ __forceinline__ void round_gradient(const float (&of)[D / 2], float scale, u32 (&to)[D / 4]) {
+#pragma unroll
+    for (int i = 0; i < D / 4; i++) {
+        const int first = i % (D / 8) * 4 + i / (D / 8) * 2;
+        to[i] = packed(of[first] * scale, of[first + 1] * scale);
+    }
+}
+
 // Write 64 rows of a gradient: four threads have 32 columns of a row between them, and exchange them for 8 neighbours.
-__device__ __forceinline__ void write_gradient(const float (&of)[D / 2], float scale, u16 *to, int first_key, int keys,
-                                               int width) {
+__device__ __forceinline__ void write_gradient(const u32 (&of)[D / 4], u16 *to, int first_key, int keys, int width) {
     const int lane = threadIdx.x % 4;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -114,10 +122,7 @@ __device__ __forceinline__ void write_gradient(const float (&of)[D / 2], float s
         for (int chunk = 0; chunk < D / 8; chunk += 4) {
             u32 words[4];
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int first = (chunk + i) * 4 + 2 * half;
-                words[i] = packed(of[first] * scale, of[first + 1] * scale);
-            }
+            for (int i = 0; i < 4; i++) words[i] = of[half * (D / 8) + chunk + i];
             exchange(words, lane);
             const int column = (chunk + lane) * 8;
             if (at < keys && column < width)
