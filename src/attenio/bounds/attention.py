@@ -20,6 +20,7 @@ from attenio.bounds.fast_products import fast_product_words, fast_products
 from attenio.bounds.floats import Floats
 from attenio.bounds.fused_epochs import fused_epoch_words, fused_epochs
 from attenio.bounds.lower_bound import LowerBound, Strength
+from attenio.bounds.mask_edges import mask_edges
 from attenio.bounds.one_shot import one_shot
 from attenio.bounds.operators import operator_by_operator
 from attenio.bounds.output_epochs import output_epoch_words, output_epochs
@@ -97,7 +98,7 @@ def _every_bound(workload: Workload, fast_words: int, units: int, *, makes_score
         case Direction.BACKWARD:
             return (
                 compulsory(workload),
-                *gradient_bounds(workload, fast_words, units=units),
+                *_gradient_bounds(workload, fast_words, units),
                 *((five_products(workload, fast_words, units=units),) if makes_scores else ()),
                 fast_products(workload, fast_words, units=units),
                 *growth_of_gradients(workload, fast_words),
@@ -108,7 +109,7 @@ def _every_bound(workload: Workload, fast_words: int, units: int, *, makes_score
             return (
                 compulsory(workload),
                 *forward,
-                *gradient_bounds(workload, fast_words, units=units),
+                *_gradient_bounds(workload, fast_words, units),
                 five_products(workload, fast_words, units=units),
                 _in_order(workload, fast_words, units, forward),
                 *growth_of_gradients(workload, fast_words),
@@ -121,16 +122,24 @@ def _in_order(workload: Workload, fast_words: int, units: int, forward: tuple[Lo
     """The strongest bounds of both passes of a step, one after the other; the second may find probabilities saved."""
     alone = workload.towards(Direction.BACKWARD)
     first = largest_ordinary((compulsory(workload.towards(Direction.FORWARD)), *forward))
-    second = largest_ordinary((compulsory(alone), *gradient_bounds(alone, fast_words, units=units)))
+    second = largest_ordinary((compulsory(alone), *_gradient_bounds(alone, fast_words, units)))
     return step_in_order(first, second, fast_words, units=units)
+
+
+def _gradient_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
+    """The ordinary bounds of a backward pass or a step, whatever was saved; of a pass those of a mask's edges too."""
+    edges = mask_edges(workload, fast_words) if units == 1 else ()
+    return (*gradient_bounds(workload, fast_words, units=units), *edges)
 
 
 def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
     """The bounds of the forward pass that hold for every algorithm with ordinary or fast products, but compulsory."""
+    alone = workload.towards(Direction.FORWARD)
+    one_memory = whole_epochs(workload, fast_words), row_sums(workload, fast_words), *mask_edges(alone, fast_words)
     return (
         score_epochs(workload, fast_words, units=units),
         output_epochs(workload, fast_words, units=units),
-        *((whole_epochs(workload, fast_words), row_sums(workload, fast_words)) if units == 1 else ()),
+        *(one_memory if units == 1 else ()),
         fused_epochs(workload, fast_words, units=units),
         recomputed_scores(workload, fast_words, units=units),
         fast_products(workload, fast_words, units=units),
@@ -187,9 +196,9 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
 ) -> Floats:
     """The largest bound for ordinary products at every point of a sweep, as ``largest_ordinary(bounds_for(...))``.
 
-    All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Two are not among
-    them: step-in-order, which ``words_in_order`` makes of the bounds of both passes, and row-sums, which count rows
-    (``row_sum_words``).
+    All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Not among them are
+    step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums, which count rows
+    (``row_sum_words``), and mask-edges (``edge_words``).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from attenio.bounds import ordinary_words
 from attenio.bounds.backward import gradient_words, words_in_order
+from attenio.bounds.mask_edges import edge_words, edges_of_band, may_be_ahead
 from attenio.bounds.row_sums import row_sum_words
-from attenio.planning.sweeping.cases import Cases, Ints, different
+from attenio.planning.sweeping.cases import Cases, Ints, different, take
 from attenio.planning.sweeping.points import Points
 from attenio.workload import Direction
 
@@ -57,6 +58,7 @@ class _Asked:
         self.cases, self.place, self.runs = cases, place, points.runs[index]
         self.units = points.units[index]
         columns = np.stack((cases.d[place], cases.value_dim[place], points.inside_words[index], self.units))
+        self.columns = columns
         self.rows = _rows(columns)
         self.widths_and_memory = tuple(self.rows.of_rows(values) for values in columns)
         self.scores = self._summed(cases.band.scores)
@@ -65,6 +67,22 @@ class _Asked:
         """Counts of all heads and runs, in rows."""
         total, _ = _product_sum((self.cases.group[self.place], counts[self.place], 0 * self.runs), self.runs)
         return np.asarray(total[self.rows.table])
+
+    def _of_edges(self, direction: Direction) -> Floats:
+        """Those of the edges of masks, where they have any."""
+        band, found = self.cases.band, np.zeros(len(self.place))
+        dense = np.asarray(band.is_dense)[self.place]
+        index = np.flatnonzero(~dense & (self.units == 1))
+        sizes = tuple(self.columns[:3, index].astype(np.float64))
+        near = np.flatnonzero(may_be_ahead(take(band, self.place[index]), sizes, direction))
+        if near.size:
+            index = index[near]
+            here = self.place[index]
+            some, group, runs = take(band, here), self.cases.group[here], self.runs[index]
+            edges = edges_of_band(some, group * 1.0, lambda counts: _product_sum((group, counts, 0 * runs), runs)[0])
+            d, value_dim, fast_words = (size[near] for size in sizes)
+            found[index] = edge_words(edges, d, value_dim, fast_words, direction)
+        return found
 
     def bound(self, direction: Direction, *, saved: bool = False) -> tuple[Ints, NDArray[np.bool_]]:
         """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
@@ -80,6 +98,8 @@ class _Asked:
             sums = row_sum_words(self.scores, self._summed(cases.band.touched_rows), *widths_and_memory)
             floor = np.where(units == 1, np.maximum(floor, sums), floor)
         floor = self.rows.in_order(floor)
+        if direction is not Direction.TRAINING:
+            floor = np.maximum(floor, self._of_edges(direction))
         countable = np.maximum(floor, compulsory) < MOST_WORDS * (1 - 1e-12)
         rounded = np.where(countable, floor, 0.0).astype(np.int64)
         return np.where(countable, np.maximum(exact, rounded), 0), countable

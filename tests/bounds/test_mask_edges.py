@@ -1,0 +1,167 @@
+"""Mask edges: the lemma of the proof on random and on the worst rows and keys, and no plan below the bound."""
+
+from contextlib import suppress
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds import bounds_for, largest_ordinary
+from attenio.bounds.mask_edges import edges_of, mask_edges, weights_and_rooms
+from attenio.errors import DoesNotFit
+from attenio.planning import best_plan_for
+from attenio.planning.training import training_plan_for
+from attenio.workload import Workload
+
+laws = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+@st.composite
+def masked(draw: st.DrawFn) -> Workload:
+    """Small workloads under a causal mask or a window."""
+    queries, keys = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    mask = draw(st.one_of(st.just("causal"), st.integers(1, min(keys, 30)).map(lambda width: f"window:{width}")))
+    group = draw(st.integers(1, 3))
+    heads, batch = group * draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    return Workload(queries=queries, keys=keys, d=2, heads=heads, kv_heads=heads // group, batch=batch, mask=mask)
+
+
+def _required(workload: Workload) -> "np.ndarray[tuple[int, int], np.dtype[np.bool_]]":
+    """Required pairs of all rows of all heads and all keys, those of different KV heads and sequences included."""
+    ((pattern, _),) = workload.separate_patterns
+    one = pattern.required(0, pattern.rows, np.arange(pattern.keys, dtype=np.int64))
+    alone = np.tile(one, (workload.group, 1))
+    return np.kron(np.eye(workload.batch * workload.kv_heads, dtype=np.int64), alone).astype(np.bool_)
+
+
+def _depths(workload: Workload) -> tuple["np.ndarray[tuple[int, int], np.dtype[np.int64]]", ...]:
+    """How many keys a row needs before and after a key, counted from the mask of a far longer sequence."""
+    ((band, _),) = workload.separate_patterns
+    rows, keys = np.arange(band.rows), np.arange(band.keys)
+    after, before = (
+        np.add.outer(rows + band.shift + band.right, -keys),
+        np.add.outer(-rows - band.shift + band.left, keys),
+    )
+    problems = workload.batch * workload.kv_heads
+    return tuple(np.tile(each, (problems * workload.group, problems)) for each in (before, after))
+
+
+def _weights(workload: Workload, depth: int, more: int) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
+    """1 for a required pair, 1 + more in the strips along the edges that there are."""
+    ((band, _),) = workload.separate_patterns
+    required, (before, after) = _required(workload), _depths(workload)
+    ends, begins = bool(band.end_key(0) < band.keys), bool(band.first_key(band.rows - 1) > 0)
+    return required * (1 + more * (ends * (after < depth) + begins * (before < depth)))
+
+
+@laws
+@given(masked(), st.integers(1, 4), st.data())
+def test_rows_and_keys_meet_in_no_more_weight_than_all_pairs_and_a_corner_of_every_edge(
+    workload: Workload, more: int, data: st.DataObject
+) -> None:
+    edges = edges_of(workload)
+    assume(edges is not None)
+    assert edges is not None
+    depth = data.draw(st.integers(1, min(int(edges.deepest), 12)))
+    weigh = _weights(workload, depth, more)
+    corner = edges.count * workload.group * more * (more + 1) / 2 * depth**2
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    rows = random.random(len(weigh))
+    for _ in range(12):  # the best keys for these rows, the best rows for those keys
+        keys = (weigh.T @ rows > rows.sum()).astype(float)
+        assert rows @ weigh @ keys <= rows.sum() * keys.sum() + corner + 1e-6
+        rows = (weigh @ keys > keys.sum()).astype(float)
+        assert rows @ weigh @ keys <= rows.sum() * keys.sum() + corner + 1e-6
+    assert edges.scores == _required(workload).sum() == workload.scores
+    assert edges.strips(float(depth)) == (weigh - _required(workload)).sum() / more
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5, 8])
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_the_corner_of_an_edge_is_no_larger_than_it_has_to_be(depth: int, more: int) -> None:
+    weigh = _weights(Workload(n=60, d=1, mask="causal"), depth, more)
+    keys = np.array([1.0] * 40 + [0.0] * 20)
+    gains = weigh @ keys - keys.sum()
+    assert gains[gains > 0].sum() == more * (more + 1) / 2 * depth**2
+
+
+def _most_by_trying(workload: Workload, fast_words: int) -> int:
+    """The theorem with every depth and whole weight up to 8, and every number of epochs."""
+    edges, best = edges_of(workload), 0
+    assert edges is not None
+    for (first, second, pair), room in weights_and_rooms(
+        float(workload.d), float(workload.value_dim), workload.direction
+    ):
+        for more in range(1, 33):
+            heavy, whole = (1 + more) * max(first, second), (1 + more) * pair
+            for depth in range(1, int(min(edges.deepest, 20)) + 1):
+                work = pair * (edges.scores + more * edges.strips(float(depth)))
+                corner = edges.count * edges.sharing * room * more * (more + 1) / 2 * depth**2
+                for epochs in range(1, 60):
+                    length = 0
+                    while epochs * (_epoch(fast_words + length + 1, heavy, whole) + corner) < work and length < 2000:
+                        length += 1
+                    if length == 0:
+                        break
+                    best = max(best, fast_words + epochs * length)
+    return best
+
+
+def _epoch(budget: int, heavy: float, whole: float) -> float:
+    """What an epoch does, by the definition of gradient rows."""
+    if heavy**2 * budget <= 3 * whole**2:
+        return max(budget**2 / 4, heavy * (budget / 3) ** 1.5)
+    return max(budget**2 / 4, whole * ((sqrt(whole**2 + heavy**2 * budget) - whole) / heavy) ** 2)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_the_function_says_no_more_than_the_theorem(direction: str) -> None:
+    workload = Workload(n=90, d=1, mask="window:30", direction=direction)
+    for fast_words in (24, 42):
+        (bound,) = mask_edges(workload, fast_words)
+        assert 0 < bound.words <= _most_by_trying(workload, fast_words)
+
+
+@laws
+@given(
+    st.sampled_from(["forward", "backward", "training"]),
+    st.integers(2, 600),
+    st.sampled_from([1, 2, 3, 8]),
+    st.sampled_from([1, 2, 5]),
+    st.floats(-5, 1.5),
+    st.floats(-3, 2),
+    st.sampled_from([1, 4]),
+)
+def test_no_plan_moves_less(
+    direction: str, n: int, d: int, value_dim: int, width: float, memory: float, heads: int
+) -> None:
+    window = max(1, round(n * 2.0**width))
+    mask = "causal" if window >= n else f"window:{window}"
+    workload = Workload(n=n, d=d, value_dim=value_dim, heads=heads, kv_heads=1, mask=mask, direction=direction)
+    fast_words = max(3, round(d * min(window, n) * 2.0**memory))
+    with_edges = ("mask-edges", "gradient-mask-edges", "step-in-order")
+    found = [bound.words for bound in bounds_for(workload, fast_words) if bound.theorem in with_edges]
+    plan = training_plan_for if direction == "training" else best_plan_for
+    with suppress(DoesNotFit):
+        assert max(found, default=0) <= plan(workload, fast_words).moved_words
+
+
+@pytest.mark.parametrize(
+    ("mask", "share", "heads", "times"),
+    [("window:4096", 1 / 16, 1, 1.18), ("window:4096", 1 / 16, 8, 1.16), ("causal", 1 / 2, 1, 1.08)],
+)
+def test_edges_add_to_all_other_bounds_where_fast_memory_is_a_window_or_half_of_the_keys(
+    mask: str, share: float, heads: int, times: float
+) -> None:
+    workload = Workload(n=65_536, d=64, mask=mask, heads=heads)
+    bounds = bounds_for(workload, round(share * 65_536 * 64))
+    others = (bound for bound in bounds if bound.theorem != "mask-edges")
+    edges = next(bound.words for bound in bounds if bound.theorem == "mask-edges")
+    assert edges > times * largest_ordinary(others).words
+
+
+def test_masks_without_edges_have_no_such_bound() -> None:
+    for workload in (Workload(n=64, d=8), Workload(n=1, d=8, mask="causal"), Workload(n=64, d=8, mask="window:1")):
+        assert mask_edges(workload, 256) == ()
