@@ -19,7 +19,7 @@
 // for S of the next rows beside dP of these, and S is issued before dS is computed; else S comes after, into the
 // registers of dP.
 //
-// The constants D and MASKED, the products, and `key_stationary_block.cu`, `_producer.cu`, `_dq.cu`, `_tile.cu` and
+// The constants D, MASKED and SHARED_BYTES, the products, and `key_stationary_block.cu`, `_producer.cu`, `_dq.cu`, `_tile.cu` and
 // `_step.cu` are written in front of this text by `source.py`.
 
 // Row tiles of a block that not all keys of a consumer are seen by, which come first.
@@ -58,8 +58,8 @@ __device__ __forceinline__ void add_rows(Tile &tile, Gradients &sums, const Bloc
     }
     for (; head < work.group; head++, step = 0) {
         if constexpr (MASKED) {
-            // Found again, so that no register holds it in the loop after this one.
-            const Block again = block_of(present_block(shared, tile.block), work);
+            // With 128 columns read again, so that no register holds it in the loop after this one.
+            const Block again = SHARES_DQ ? block_of_tile(0, present_tile(shared, tile.block), work) : block;
             const int first = first_key<ME>(again), masked = masked_tiles<ME>(again, work);
             for (; step < masked; step++) row_step<ME, true>(tile, sums, again.row(step), first, shared, work);
         }

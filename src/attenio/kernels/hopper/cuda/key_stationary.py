@@ -72,7 +72,7 @@ def shared_bytes(d: int) -> int:
     matrices = 2 * d * (2 * stages * ROWS + (_K_BUFFERS + 1) * KEYS) + 2 * slots * KEYS * ROWS
     rows = 4 * staged * ROWS * dq_columns(d) + 2 * OFFSETS * stages * ROWS
     return (
-        matrices + rows + _MINUS_BYTES + 4 * (_K_BUFFERS + _PLACES) + 8 * (3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots)
+        matrices + rows + _MINUS_BYTES + 8 * _K_BUFFERS + 4 * _PLACES + 8 * (3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots)
     )
 
 
@@ -113,4 +113,5 @@ def gradient_source(element: str, d: int, *, masked: bool) -> str:
         Product("gradient_product", d, a_in_registers=True, b_by_columns=True),
         Product("query_product", dq_columns(d), a_by_columns=True, b_by_columns=True),
     )  # fmt: skip
-    return source("key_stationary", element, {"D": d, "MASKED": int(masked)}, products)
+    constants = {"D": d, "MASKED": int(masked), "SHARED_BYTES": shared_bytes(d)}
+    return source("key_stationary", element, constants, products)

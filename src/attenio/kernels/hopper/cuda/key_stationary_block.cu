@@ -24,12 +24,13 @@ constexpr int V_AT = K_AT + K_BUFFERS * KEY_BYTES, DS_AT = V_AT + KEY_BYTES;
 // compute-sanitizer takes operands with strides of 0 for whole matrices of 2,048 bytes, so more than that follows them.
 constexpr int MINUS_AT = DS_AT + SLOTS * CONSUMERS * DS_BYTES, OFFSETS_AT = MINUS_AT + 3 * 128;
 constexpr int DQ_AT = OFFSETS_AT + STAGES * OFFSET_BYTES, INDEX_AT = DQ_AT + STAGED * DQ_BYTES;
-constexpr int PLACES = 4, PLACES_AT = INDEX_AT + 4 * K_BUFFERS, BARRIERS_AT = PLACES_AT + 4 * PLACES;
-// The number of the block of each buffer of keys; which rows of dQ the last tiles are. Barriers: Q with offsets, dO, and
+constexpr int PLACES = 4, PLACES_AT = INDEX_AT + 8 * K_BUFFERS, BARRIERS_AT = PLACES_AT + 4 * PLACES;
+// The number and the tile of the block of each buffer of keys; which rows of dQ the last tiles are. Barriers: Q with offsets, dO, and
 // both free, of every stage; keys and values full and free; dS full and free.
 constexpr int Q_FULL = BARRIERS_AT, DO_FULL = Q_FULL + 8 * STAGES, ROWS_FREE = DO_FULL + 8 * STAGES;
 constexpr int K_FULL = ROWS_FREE + 8 * STAGES, K_FREE = K_FULL + 8 * K_BUFFERS, V_FULL = K_FREE + 8 * K_BUFFERS;
 constexpr int V_FREE = V_FULL + 8, DS_FULL = V_FREE + 8, DS_FREE = DS_FULL + 8 * SLOTS;
+static_assert(DS_FREE + 8 * SLOTS == SHARED_BYTES, "the host gives as much");
 
 struct Work {
     float *QueryGradients;  // accumulators
@@ -51,26 +52,31 @@ struct Block {
     }
 };
 
-// Blocks count through so many heads `together`: the first tiles of all of them, then the second ones. Of causal heads
-// the first tiles are the longest.
-__device__ __forceinline__ Block block_of(int index, const Work &work) {
-    const int tiles = (recomputed(work.keys) + KEYS - 1) / KEYS;
-    const int before = index / (work.together * tiles) * work.together;
-    const int heads = max(min(work.together, work.blocks / tiles - before), 1);
-    const int place = index - before * tiles, tile = place / heads;
-    const int batch_head = work.first_head + before + place % heads;
+__device__ __forceinline__ Block block_of_tile(int batch_head, int tile, const Work &work) {
     // Later rows see it all; there is a tile of rows also for keys that none sees.
     const int first = MASKED ? min(max(tile * KEYS - work.above, 0), work.queries - 1) / ROWS * ROWS : 0;
     const int count = (work.queries - first + ROWS - 1) / ROWS;
     return {batch_head, tile, first, count, MASKED ? 0 : tile % APART < count ? tile % APART : 0};
 }
 
-// The number of the block whose keys are in a buffer.
+// Blocks count through so many heads `together`: the first tiles of all of them, then the second ones. Of causal heads
+// the first tiles are the longest.
+__device__ __forceinline__ Block block_of(int index, const Work &work) {
+    const int tiles = (recomputed(work.keys) + KEYS - 1) / KEYS;
+    const int before = index / (work.together * tiles) * work.together;
+    const int heads = max(min(work.together, work.blocks / tiles - before), 1);
+    const int place = index - before * tiles;
+    return block_of_tile(work.first_head + before + place % heads, place / heads, work);
+}
+
+// The number of the block whose keys are in a buffer, and its tile of keys.
 __device__ __forceinline__ int present_block(u32 shared, u32 block) {
     int index;
-    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared + INDEX_AT + 4 * (block % K_BUFFERS)) : "memory");
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared + INDEX_AT + 8 * (block % K_BUFFERS)) : "memory");
     return index;
 }
+
+__device__ __forceinline__ int present_tile(u32 shared, u32 block) { return present_block(shared + 4, block); }
 
 // The same once they are there, or -1 after the last.
 __device__ __forceinline__ int next_block(u32 shared, u32 block) {

@@ -30,10 +30,11 @@ __device__ __forceinline__ void add_tile(const float (&dq)[DQ_COLUMNS / 2], u32 
     const int thread = threadIdx.x % WARPGROUP;
     if (thread == 0) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEAVING) : "memory");
     dq_threads_meet<ME>();
+    const u32 own = recomputed(staged + thread * 16);
 #pragma unroll
     for (int i = 0; i < DQ_COLUMNS / 8; i++)
-        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(staged + (i * WARPGROUP + thread) * 16),
-                     "f"(dq[4 * i]), "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
+        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(own + i * WARPGROUP * 16), "f"(dq[4 * i]),
+                     "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
                      : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     dq_threads_meet<ME>();

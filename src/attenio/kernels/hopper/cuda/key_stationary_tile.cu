@@ -83,6 +83,7 @@ __device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS
 __device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[ROWS / 4], u32 (&ds)[ROWS / 4], u32 slot,
                                          int half) {
     const int lane = threadIdx.x % 32, key = threadIdx.x % WARPGROUP / 32 * 16 + lane % 16;
+    const u32 own = slot + key * ROWS * 2 + (lane / 16 ^ key % 8) * 16;  // of the first columns; slots are multiples of 1,024
 #pragma unroll
     for (int j = half * ROWS / 16; j < (half + 1) * ROWS / 16; j++) {
 #pragma unroll
@@ -94,9 +95,8 @@ __device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[R
             p[2 * j + of] = packed(weights[0], weights[1]);
         }
         if (j % 2) {
-            const u32 at = slot + key * ROWS * 2 + ((j - 1 + lane / 16) ^ key % 8) * 16;
-            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(ds[2 * j - 2]),
-                         "r"(ds[2 * j - 1]), "r"(ds[2 * j]), "r"(ds[2 * j + 1])
+            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(own ^ (j - 1) * 16),
+                         "r"(ds[2 * j - 2]), "r"(ds[2 * j - 1]), "r"(ds[2 * j]), "r"(ds[2 * j + 1])
                          : "memory");
         }
     }
