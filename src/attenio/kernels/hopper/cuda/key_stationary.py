@@ -71,9 +71,8 @@ def shared_bytes(d: int) -> int:
     stages, slots, staged = rings_of(d)
     matrices = 2 * d * (2 * stages * ROWS + (_K_BUFFERS + 1) * KEYS) + 2 * slots * KEYS * ROWS
     rows = 4 * staged * ROWS * dq_columns(d) + 2 * OFFSETS * stages * ROWS
-    return (
-        matrices + rows + _MINUS_BYTES + 8 * _K_BUFFERS + 4 * _PLACES + 8 * (3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots)
-    )
+    numbers, barriers = 8 * _K_BUFFERS + 4 * _PLACES, 3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots
+    return matrices + rows + _MINUS_BYTES + numbers + 8 * barriers
 
 
 def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
