@@ -19,8 +19,8 @@
 // for S of the next rows beside dP of these, and S is issued before dS is computed; else S comes after, into the
 // registers of dP.
 //
-// The constants D, MASKED and SHARED_BYTES, the products, and `key_stationary_block.cu`, `_producer.cu`, `_dq.cu`, `_tile.cu` and
-// `_step.cu` are written in front of this text by `source.py`.
+// The constants D, MASKED and SHARED_BYTES, the products, and `key_stationary_block.cu`, `_producer.cu`, `_dq.cu`,
+// `_tile.cu` and `_step.cu` are written in front of this text by `source.py`.
 
 // Row tiles of a block that not all keys of a consumer are seen by, which come first.
 template <int ME>
@@ -118,6 +118,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work) {
         barrier_wait(shared + V_FULL, tile.block & 1);
         if constexpr (HOLDS_V) {
             load_fragments(tile.v, shared + V_AT + ME * OWN_KEYS * D * 2);
+            __syncwarp();
             if (is_first_lane()) barrier_arrive(shared + V_FREE);
         }
         add_rows<ME>(tile, sums, block_of(index, work), shared, work);

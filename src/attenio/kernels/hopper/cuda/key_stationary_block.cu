@@ -25,8 +25,8 @@ constexpr int V_AT = K_AT + K_BUFFERS * KEY_BYTES, DS_AT = V_AT + KEY_BYTES;
 constexpr int MINUS_AT = DS_AT + SLOTS * CONSUMERS * DS_BYTES, OFFSETS_AT = MINUS_AT + 3 * 128;
 constexpr int DQ_AT = OFFSETS_AT + STAGES * OFFSET_BYTES, INDEX_AT = DQ_AT + STAGED * DQ_BYTES;
 constexpr int PLACES = 4, PLACES_AT = INDEX_AT + 8 * K_BUFFERS, BARRIERS_AT = PLACES_AT + 4 * PLACES;
-// The number and the tile of the block of each buffer of keys; which rows of dQ the last tiles are. Barriers: Q with offsets, dO, and
-// both free, of every stage; keys and values full and free; dS full and free.
+// The number and the tile of the block of each buffer of keys; which rows of dQ the last tiles are. Barriers: Q with
+// offsets, dO, and both free, of every stage; keys and values full and free; dS full and free.
 constexpr int Q_FULL = BARRIERS_AT, DO_FULL = Q_FULL + 8 * STAGES, ROWS_FREE = DO_FULL + 8 * STAGES;
 constexpr int K_FULL = ROWS_FREE + 8 * STAGES, K_FREE = K_FULL + 8 * K_BUFFERS, V_FULL = K_FREE + 8 * K_BUFFERS;
 constexpr int V_FREE = V_FULL + 8, DS_FULL = V_FREE + 8, DS_FREE = DS_FULL + 8 * SLOTS;

@@ -83,7 +83,7 @@ __device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS
 __device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[ROWS / 4], u32 (&ds)[ROWS / 4], u32 slot,
                                          int half) {
     const int lane = threadIdx.x % 32, key = threadIdx.x % WARPGROUP / 32 * 16 + lane % 16;
-    const u32 own = slot + key * ROWS * 2 + (lane / 16 ^ key % 8) * 16;  // of the first columns; slots are multiples of 1,024
+    const u32 own = slot + key * ROWS * 2 + (lane / 16 ^ key % 8) * 16;  // of the first columns; slots: multiples of 1,024
 #pragma unroll
     for (int j = half * ROWS / 16; j < (half + 1) * ROWS / 16; j++) {
 #pragma unroll
