@@ -52,11 +52,10 @@ def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | N
     if form.least_held > fast_words:
         return None
     words, sizes = form.fixed.of(problems), dict(form.constant)
+    find = _best_known if len(form.phases) == 1 else _best_shared
     for phase in form.phases:
         spare = None if limit is None else limit // problems.runs - words
-        if spare is not None and spare < 0:
-            return None
-        tiles = _best_known(problems, phase, fast_words, spare)
+        tiles = find(problems, phase, fast_words, spare)
         if tiles is None:
             return None
         words += tiles.words
@@ -146,6 +145,22 @@ def _best_known(problems: Problems, phase: Phase, fast_words: int, spare: int | 
     return found
 
 
+def _best_shared(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _PhaseTiles | None:
+    """As ``_best_known``, for a phase with slots that other forms may have too: what was found is kept with it."""
+    if spare is not None and spare < 0:
+        return None
+    if not isinstance(phase, KeptTile):
+        return _best_known(problems, phase, fast_words, spare)
+    question = id(phase), fast_words
+    known: tuple[KeptTile, _PhaseTiles] | None = problems.answers.get(question)
+    if known is not None:
+        return known[1]
+    found = _best_known(problems, phase, fast_words, spare)
+    if found is not None and (spare is None or found.words <= spare):
+        problems.answers[question] = phase, found
+    return found
+
+
 def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _PhaseTiles | None:
     match phase:
         case RowTile():
@@ -213,19 +228,12 @@ def _best_rows(problems: Problems, phase: RowTile, fast_words: int, spare: int |
 
 
 def _best_kept(problems: Problems, phase: KeptTile, fast_words: int, spare: int | None) -> _PhaseTiles | None:
-    question = id(phase), fast_words
-    known: tuple[KeptTile, _PhaseTiles] | None = problems.answers.get(question)
-    if known is not None:
-        return known[1]
     form, most = _kept_words(problems, phase, fast_words)
     if most < 1:
         return None
     times = times_of(problems, phase)
     words, tile = best_kept_tile(form, most, None if spare is None else spare // times)
-    found = _PhaseTiles(times * words, {phase.tile: tile, phase.slots: int(form.slots(tile))})
-    if spare is None or found.words <= spare:  # with the phase, which other forms may have too
-        problems.answers[question] = phase, found
-    return found
+    return _PhaseTiles(times * words, {phase.tile: tile, phase.slots: int(form.slots(tile))})
 
 
 def _kept_words(problems: Problems, phase: KeptTile, fast_words: int) -> tuple[KeptWords, int]:

@@ -38,7 +38,7 @@ def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np
     out = _left_out(cases) if direction is Direction.FORWARD else {}
     for entrant in sorted(every, key=lambda each: (_turn(each), each.rank)):
         if entrant.dataflow is Dataflow.TWO_PASS:
-            _offer(cases, entrant, best, out=_out_of_two_passes(cases, entrant.form))
+            _offer(cases, entrant, best, out=_out_of_two_passes(cases, entrant.form), together=True)
         elif entrant.dataflow not in _OF_PRODUCTS:
             _offer(cases, entrant, best, out=out.get(entrant.dataflow))
     if direction is Direction.BACKWARD:
@@ -72,10 +72,16 @@ def _left_out(cases: Cases) -> dict[Dataflow, NDArray[np.bool_]]:
 
 
 def _out_of_two_passes(cases: Cases, form: Form) -> NDArray[np.bool_] | None:
-    """The cases in which a form of two passes is not searched: no slots where these do as well, and half that rolls."""
+    """The cases in which a form of two passes is not searched: no slots where these do as well; both roll or none.
+
+    Under causal masks rows roll alone.
+    """
     if "kept_keys" not in form.names:
         return np.asarray((cases.group == 1) & (cases.row_unit == 1) & (cases.key_unit == 1))
-    return np.asarray(cases.band.is_window) if {"rolling_rows", "stationary_keys"} <= set(form.names) else None
+    if "rolling_rows" not in form.names:
+        return None
+    band, window = cases.band, np.asarray(cases.band.is_window)
+    return ~window if "rolling_keys" in form.names else window | np.asarray(band.end_key(0 * band.rows) == band.keys)
 
 
 def _offer(

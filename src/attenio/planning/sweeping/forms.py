@@ -103,7 +103,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
     """The best tiles, in cases in which some fit.
 
     ``within`` are more cases, the form of their widths, and which of them these are: products are made for all of them,
-    once.
+    once, and tiles with slots are looked for once.
     """
     words = form.fixed.of(cases)
     sizes = {name: size + 0 * cases.rows for name, size in form.constant}
@@ -114,7 +114,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case RowTile():
                 more, held, tiles = _rows(cases, phase, spare)
             case KeptTile():
-                more, held, tiles = _kept(cases, phase, spare // times_of(cases, phase))
+                asked = cases, phase, spare // times_of(cases, phase)
+                more, held, tiles = _kept(*asked) if within is None else _kept_within(*within, place, asked)
             case RollingTile():
                 more, held, tiles = _rolling(cases, phase)
             case WaitingRows():
@@ -172,6 +173,25 @@ def _rows(cases: Cases, phase: RowTile, spare: Ints) -> tuple[Ints, Ints, dict[s
 def _kept(cases: Cases, phase: KeptTile, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
     seen = seen_by(cases, phase)
     words, tile, slots = best_kept_tiles(seen, phase, limit)
+    held = tile * phase.per_row + slots * phase.per_slot + phase.beside
+    return times_of(cases, phase) * words, held, {phase.tile: tile, phase.slots: slots}
+
+
+def _kept_within(
+    every: Cases, form: Form, index: Ints, place: int, asked: tuple[Cases, KeptTile, Ints]
+) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """As ``_kept``; what is found is kept with all cases, as another form may have the same phase."""
+    (cases, phase, limit), question = asked, id(form.phases[place])
+    # with the phase, so that no other has its id
+    _, known = every.answers.setdefault(question, (form.phases[place], np.full((3, len(every)), NOTHING)))
+    left = np.flatnonzero(known[0, index] == NOTHING)
+    found = known[:, index]
+    if left.size:
+        some = take(cases, left), take(phase, left), limit[left]
+        found[:, left] = best_kept_tiles(seen_by(some[0], some[1]), *some[1:])
+        good = left[found[0, left] <= limit[left]]
+        known[:, index[good]] = found[:, good]
+    words, tile, slots = found
     held = tile * phase.per_row + slots * phase.per_slot + phase.beside
     return times_of(cases, phase) * words, held, {phase.tile: tile, phase.slots: slots}
 
