@@ -50,9 +50,9 @@ Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one 
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
 Rows of five runs. At 49599bd: backward of 64, 96 and 128 columns; at 9894b1b the wider ones. At 20ef8b9: the odd forms
-backward, some of which run faster since. At cc73665: the odd forms forward; forward causal up to 128 columns and 192/128.
-At c66efbe: forward of the others. Forward kernels have not changed since, but for a comparison at their end. From run to
-run the ratio of a case moves by up to 4 percent with clocks and power.
+backward, some of which run faster since. At cc73665: the odd forms forward; forward causal up to 128 columns and
+192/128. At c66efbe: forward of the others. Forward kernels have not changed since, but for a comparison at their end.
+From run to run the ratio of a case moves by up to 4 percent with clocks and power.
 
 **Predicted for the forward kernel in CUDA C++** from `studies/hopper-tiles`: 1.06 in the mean (1.005 before), the least
 0.94 at 64 causal 1K, where nothing changes. Measured: 1.046 and 0.928. Then the first row tile of causal heads became
@@ -66,16 +66,18 @@ some 3,200 in a step with 128 columns 128 go, 4 percent of the time where these 
 96 columns more. Measured in turns with the kernel before: 1 to 8 percent with 64 columns, 4 to 12 with 96. At 128
 columns the kernel is another one too: 1 to 5 percent, and causal heads from 4K tokens on stayed with Gluon's.
 
-**Predicted for wide causal heads that come a few at a time** (run 34): at 1K tokens all 176 heads of 192 columns came in
-turns, the first key tiles of all of them, so that Q and dO were read from memory for each of some nine key tiles, 1.2 GB,
-and causal gradients took as long as full ones. With a dozen heads at a time these are in L2: 445 us in place of 630, 1.23
-of FlashAttention-4. Measured: 1.08 (0.82 before), 1.18 with values of 128 columns (0.85), 1.43 with 256 (1.10).
+**Predicted for wide causal heads that come a few at a time** (run 34): at 1K tokens all 176 heads of 192 columns came
+in turns, the first key tiles of all of them, so that Q and dO were read from memory for each of some nine key tiles,
+1.2 GB, and causal gradients took as long as full ones. With a dozen heads at a time these are in L2: 445 us in place
+of 630, 1.23 of FlashAttention-4. Measured: 1.08 (0.82 before), 1.18 with values of 128 columns (0.85), 1.43 with 256
+(1.10).
 
 **Predicted for causal heads of 128 columns in CUDA C++** from cycles (run 34): 7.07 million became 6.70 at 16K, where
-FlashAttention-4 takes 6.58, so 0.98; 1.00 at 4K and 0.98 at 1K. Measured: 0.976, 1.012 and 0.952. At 1K a quarter of the
-time is the kernels before and after, at 3.9 TB/s, and a block of nine row tiles on average has a beginning and an end that
-cost as much as 2.7. It is the one case under 0.97. In the same commits causal heads of 64 and 96 columns at 1K and 4K lost
-1 to 7 percent: a block was found again by divisions. That is mended in ef468de, which has been compiled but not measured.
+FlashAttention-4 takes 6.58, so 0.98; 1.00 at 4K and 0.98 at 1K. Measured: 0.976, 1.012 and 0.952. At 1K a quarter of
+the time is the kernels before and after, at 3.9 TB/s, and a block of nine row tiles on average has a beginning and an
+end that cost as much as 2.7. It is the one case under 0.97. In the same commits causal heads of 64 and 96 columns at
+1K and 4K lost 1 to 7 percent: a block was found again by divisions. That is mended in ef468de, which has been compiled
+but not measured.
 
 | case | ours | FlashAttention-4 | cuDNN | ratio | our error | FlashAttention-4's |
 |---|---:|---:|---:|---:|---:|---:|
