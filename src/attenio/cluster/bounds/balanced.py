@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from attenio.bounds.epochs import whole_words
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
+from attenio.cluster.bounds.both_ends import both_ends_words
 from attenio.cluster.bounds.causal_heads import CausalHeads, apart_words, neighbour_words
 from attenio.cluster.bounds.early_rows import early_row_words
 from attenio.cluster.bounds.first_rows import first_row_words
@@ -116,7 +117,7 @@ def _causal_words(workload: Workload, devices: int, imbalance: float) -> float:
     # own rows of several heads are those of the same tokens, of one sequence
     own = own_row_words(OwnRows(heads=heads, **shape), imbalance) if workload.batch == 1 else 0.0
     late = late_row_words(every, imbalance) if workload.batch == 1 and heads > 1 else 0.0
-    early = early_row_words(every, imbalance) if heads > 1 else 0.0
+    early = max(early_row_words(every, imbalance), both_ends_words(every, imbalance)) if heads > 1 else 0.0
     one = max(position_words(every, imbalance), first_row_words(every, imbalance)) if heads == 1 else 0.0
     return max(own, late, early, one, apart_words(every), neighbour_words(every, imbalance))
 
