@@ -89,7 +89,10 @@ RECIPES = (
     Recipe(1, 1, 16, "f", 8, (
         Stage(16, 9, 16, (4, 60), 6, 4000, 11, "rows"), Stage(32, 17, 32, (4, 60), 3, 8000, 11, "before"),
     )),
-    Recipe(8, 8, 32, "f", 4, (Stage(32, 49, 32, (4, 60), 4, 4000, 1, "strips"),)),
+    Recipe(8, 8, 32, "f", 8, (
+        Stage(32, 86, 32, (8, 120), 10, 100000, 22, "strips", "b", passes_rows=True, cold=1),
+        Stage(32, 49, 32, (30, 100), 1, 30000, 1, "before", passes_rows=True, cold=1),
+    )),
     Recipe(8, 8, 64, "f", 5, (Stage(64, 69, 32, (4, 60), 2, 24000, 32, "strips"),)),
     Recipe(32, 8, 32, "f", 4, (Stage(32, 95, 64, (8, 120), 7, 30000, 1, "strips"),)),
     Recipe(32, 8, 32, "b", 4, (Stage(32, 168, 64, (8, 120), 7, 30000, 1, "strips"),)),
@@ -126,7 +129,9 @@ RECIPES = (
     Recipe(64, 8, 64, "f", 4, (Stage(64, 198, 32, (8, 200), 12, 80000, 4, "strips"),)),
     Recipe(64, 8, 64, "b", 4, (Stage(64, 325, 48, (8, 200), 28, 20000, 1, "strips", passes_rows=True),)),
     Recipe(32, 32, 64, "b", 1, (Stage(64, 0, 0, (8, 8), 2, 0, 1, "columns"),)),
-    Recipe(8, 8, 32, "b", 8, (Stage(32, 86, 32, (8, 120), 10, 100000, 2, "strips", passes_rows=True),)),
+    Recipe(8, 8, 32, "b", 8, (
+        Stage(32, 86, 32, (8, 120), 10, 100000, 22, "strips", passes_rows=True, cold=1),
+    )),
     Recipe(16, 1, 16, "b", 4, (Stage(128, 347, 64, (4, 4), 2, 8000, 1, "clusters 2:2 2:4", passes_rows=True),)),
     Recipe(16, 1, 64, "f", 2, (Stage(128, 138, 32, (8, 200), 2, 6000, 1, "clusters 3*4 2*20"),)),
 )  # fmt: skip
