@@ -1,13 +1,14 @@
 /* Anneals a patchwork: which of P devices computes the pairs of two blocks, for every KV head. See patches.py.
  *
- *   patches P heads blocks  row-out row-back key-out key-back  limit  excess balance0 balance1 heat0 heat1
+ *   patches P heads blocks  row-out row-back key-out key-back  limit low  excess balance0 balance1 heat0 heat1
  *           moves(thousands) seed homes begin out [in]
  *
  * Words are whole numbers: of a block of rows (all query heads of a KV head) and of keys, on their way and back. What is
  * made less: words of all devices, excess/16 for each word above the limit that a device sends and nobody could pass on
- * for it, and balance/16 for each half pair of blocks by which its work differs from the mean. All arithmetic is in
+ * for it, and for each word that it could send less than "low" with all that it can pass on, and balance/16 for each half pair of blocks by which its work differs from the mean. All arithmetic is in
  * integers, so that a seed gives the same table everywhere.
  * homes: 0 in order, 1 zigzag, 2 in order and moved, 3 zigzag and moved; 4 more if rows can be passed on as keys can.
+ * Homes are not moved where there is a "low".
  * begin: 0 by heads, 1 own rows, 2 the table "in".
  */
 #include <math.h>
@@ -20,10 +21,11 @@ typedef int64_t word;
 enum { SCALE = 16, STEPS = 2000, LOGS = 4096 };
 
 static int P, H, B, moves_homes, passes_rows;
-static word row_out, row_back, key_out, key_back, limit_, excess, balance;
+static word row_out, row_back, key_out, key_back, limit_, low_, excess, balance;
 static int *owner, *makers, *row_cells, *key_cells; /* cells of [rank, head, block] */
 static int *users, *row_users;                      /* of [head, block] */
-static word *sent, *only, *work, share, energy; /* only: beyond the first copy, which others could pass on */
+/* only: beyond the first copy, which others could pass on; passes: what a rank could pass on of others */
+static word *sent, *only, *passes, *work, share, energy;
 static word logs[LOGS];
 static uint64_t state;
 
@@ -36,11 +38,24 @@ static uint64_t draw(void) {
 static int below(int n) { return (int)(((draw() >> 32) * (uint64_t)n) >> 32); }
 
 static word charge(int p) {
-  word over = sent[p] - only[p] - limit_, off = work[p] - share;
-  return SCALE * sent[p] + (over > 0 ? excess * over : 0) + balance * (off > 0 ? off : -off);
+  word over = sent[p] - only[p] - limit_, under = low_ - sent[p] - passes[p], off = work[p] - share;
+  return SCALE * sent[p] + excess * ((over > 0 ? over : 0) + (under > 0 ? under : 0)) + balance * (off > 0 ? off : -off);
 }
 
 static int maker(int h, int i, int j) { return makers[(h * B + i) * B + j]; }
+
+/* A rank has a block besides so many others, or no more: each of them could send it to all others of these. */
+static void pass(const int *cells, int h, int b, int p, int others, word change) {
+  for (int q = 0; q < P && others; q++) {
+    if (q == p || q == owner[b] || !cells[(q * H + h) * B + b]) continue;
+    energy -= charge(q);
+    passes[q] += change;
+    energy += charge(q);
+  }
+  energy -= charge(p);
+  passes[p] += others * change;
+  energy += charge(p);
+}
 
 /* One more (sign 1) or one less (-1) cell of a rank; energy follows. */
 static void count(int p, int h, int i, int j, int sign) {
@@ -60,6 +75,7 @@ static void count(int p, int h, int i, int j, int sign) {
     int extra = sign > 0 ? (*used)++ > 0 : --(*used) > 0;
     if (extra && passes_rows) only[from] += sign * row_out;
     energy += charge(from);
+    if (low_ && passes_rows) pass(row_cells, h, i, p, sign > 0 ? *used - 1 : *used, sign * row_out);
   }
   if (key_changes && of != p) {
     int *used = users + h * B + j;
@@ -68,6 +84,7 @@ static void count(int p, int h, int i, int j, int sign) {
     sent[of] += sign * key_out;
     if (extra) only[of] += sign * key_out;
     energy += charge(of);
+    if (low_) pass(key_cells, h, j, p, sign > 0 ? *used - 1 : *used, sign * key_out);
   }
 }
 
@@ -137,7 +154,7 @@ static void recount(void) {
   memset(key_cells, 0, sizeof(int) * P * H * B);
   memset(users, 0, sizeof(int) * H * B);
   memset(row_users, 0, sizeof(int) * H * B);
-  for (int p = 0; p < P; p++) sent[p] = only[p] = work[p] = 0;
+  for (int p = 0; p < P; p++) sent[p] = only[p] = passes[p] = work[p] = 0;
   energy = 0;
   for (int p = 0; p < P; p++) energy += charge(p);
   for (int h = 0; h < H; h++)
@@ -273,15 +290,15 @@ static word between(word first, word last, int step) {
 }
 
 int main(int c, char **v) {
-  if (c < 19) return 2;
+  if (c < 20) return 2;
   P = atoi(v[1]), H = atoi(v[2]), B = atoi(v[3]);
   row_out = atol(v[4]), row_back = atol(v[5]), key_out = atol(v[6]), key_back = atol(v[7]);
-  limit_ = atol(v[8]), excess = atol(v[9]);
-  word balance0 = atol(v[10]), balance1 = atol(v[11]), heat0 = atol(v[12]), heat1 = atol(v[13]);
-  long moves = atol(v[14]) * 1000, each = moves / STEPS;
-  state = 88172645463325252ULL ^ 0x9E3779B97F4A7C15ULL * (uint64_t)(atol(v[15]) + 1);
-  int homes = atoi(v[16]), per = B / P, half = per / 2 > 0 ? per / 2 : 1;
-  moves_homes = (homes & 2) > 0, passes_rows = (homes & 4) > 0;
+  limit_ = atol(v[8]), low_ = atol(v[9]), excess = atol(v[10]);
+  word balance0 = atol(v[11]), balance1 = atol(v[12]), heat0 = atol(v[13]), heat1 = atol(v[14]);
+  long moves = atol(v[15]) * 1000, each = moves / STEPS;
+  state = 88172645463325252ULL ^ 0x9E3779B97F4A7C15ULL * (uint64_t)(atol(v[16]) + 1);
+  int homes = atoi(v[17]), per = B / P, half = per / 2 > 0 ? per / 2 : 1;
+  moves_homes = (homes & 2) > 0 && !low_, passes_rows = (homes & 4) > 0;
   for (int i = 0; i < 20; i++) draw();
   for (int i = 0; i < LOGS; i++) logs[i] = (word)floor(-log((i + 0.5) / LOGS) * 1024 + 0.5);
   size_t cells = (size_t)H * B * B;
@@ -289,11 +306,12 @@ int main(int c, char **v) {
   row_cells = calloc((size_t)P * H * B, sizeof(int)), key_cells = calloc((size_t)P * H * B, sizeof(int));
   users = calloc((size_t)H * B, sizeof(int)), row_users = calloc((size_t)H * B, sizeof(int));
   sent = calloc(P, sizeof(word)), only = calloc(P, sizeof(word)), work = calloc(P, sizeof(word));
+  passes = calloc(P, sizeof(word));
   for (int b = 0; b < B; b++) {
     int turn = b / half;
     owner[b] = homes % 2 == 0 ? b / per : turn < P ? turn : 2 * P - 1 - turn;
   }
-  begin(atoi(v[17]), c > 19 ? v[19] : "");
+  begin(atoi(v[18]), c > 20 ? v[20] : "");
   share = (word)H * B * B / P;
   balance = balance0;
   recount();
@@ -335,7 +353,7 @@ int main(int c, char **v) {
   }
   fprintf(stderr, "words %.3f, at most %lld alone, limit %lld, work %.4f\n", (double)all / P, (long long)most,
           (long long)limit_, (double)busiest / share);
-  FILE *f = fopen(v[18], "w");
+  FILE *f = fopen(v[19], "w");
   if (!f) return 1;
   fprintf(f, "%d %d %d\n", P, H, B);
   for (int i = 0; i < B; i++) fprintf(f, "%d ", owner[i]);

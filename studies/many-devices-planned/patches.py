@@ -57,6 +57,7 @@ class Stage:
     direction: str = ""  # whose words are counted, where that is not the recipe's pass
     passes_rows: bool = False  # whether the limit knows that rows can be passed on
     cold: int = 2  # heat at last
+    low: int = 0  # what a device could send at least, with all that it can pass on; homes stay then
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,10 @@ RECIPES = (
         Stage(32, 364, 256, (4, 120), 14, 16000, 5, "table 3", passes_rows=True),
         Stage(64, 730, 256, (4, 200), 6, 16000, 5, "before", passes_rows=True),
     )),
-    Recipe(8, 8, 16, "b", 8, (Stage(32, 121, 48, (4, 100), 4, 200000, 11, "halves 0", passes_rows=True, cold=1),)),
+    Recipe(8, 8, 16, "b", 12, (
+        Stage(32, 121, 48, (4, 100), 4, 200000, 11, "halves 0", passes_rows=True, cold=1),
+        Stage(32, 124, 15, (30, 100), 2, 12000, 1, "before", passes_rows=True, cold=1, low=122),
+    )),
     Recipe(64, 8, 64, "f", 4, (Stage(64, 198, 32, (8, 200), 12, 80000, 4, "strips"),)),
     Recipe(64, 8, 64, "b", 4, (Stage(64, 325, 48, (8, 200), 28, 20000, 1, "strips", passes_rows=True),)),
     Recipe(32, 32, 64, "b", 1, (Stage(64, 0, 0, (8, 8), 2, 0, 1, "columns"),)),
@@ -160,7 +164,7 @@ def annealed(recipe: Recipe) -> Patchwork:
                 start.write_text(text_of(unpacked(kept)), encoding="ascii")
             numbers = (
                 recipe.devices, recipe.kv_heads, stage.blocks, group * row_out, group * row_back, *keys, stage.limit,
-                stage.excess, *stage.balance, stage.heat, stage.cold, stage.thousand_moves, stage.seed,
+                stage.low, stage.excess, *stage.balance, stage.heat, stage.cold, stage.thousand_moves, stage.seed,
                 6 if stage.passes_rows else 2, BEGINNINGS.get(stage.begin, 2),
             )  # fmt: skip
             subprocess.run([program, *map(str, numbers), found, start], check=True)

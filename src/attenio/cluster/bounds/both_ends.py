@@ -206,7 +206,7 @@ def both_ends_words(head: CausalHeads, imbalance: float = 1.0) -> float:
 
     >>> head = CausalHeads(tokens=2**20, devices=32, heads=8, group=1, row_words=256, key_words=256)
     >>> round(both_ends_words(head) / (8 * 256 * 2**20), 2)
-    2.82
+    2.83
     """
     n, t = float(head.tokens), float(head.share)
     own, pairs = t * (t + 1) / 2, head.heads * n * (n + 1) / 2
