@@ -54,6 +54,13 @@ def test_late_rows_in_clusters_are_within_12_percent_of_the_bound(heads: int, de
     assert plan.words_per_device * devices < 1.002 * plan.total_words
 
 
+@pytest.mark.parametrize(("devices", "direction"), [(16, "backward"), (32, "forward"), (32, "backward")])
+def test_eight_heads_with_keys_of_their_own_are_within_12_percent_of_the_bound(devices: int, direction: str) -> None:
+    plan = best_patches(Workload(n=2**20, d=128, heads=8, mask="causal", direction=direction), devices)
+    assert plan is not None and plan.gap is not None and plan.gap < 1.12
+    assert plan.words_per_device * devices < 1.002 * plan.total_words and float(plan.imbalance) < 1.0001
+
+
 def test_pairs_of_own_tokens_at_home_save_what_head_groups_send_for_the_first_rows_and_the_last_keys() -> None:
     for devices in (3, 4, 8):
         n, d = 64 * devices, 16

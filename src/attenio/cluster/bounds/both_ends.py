@@ -20,7 +20,7 @@ Choices = NDArray[np.bool_]
 # Prices that are tried: of neighbours, in words of a row or a key, whichever are fewer; of first rows for a key, in its
 # words, and which part of the price of pairs theirs cost at least; the same of last keys for a row.
 _PRICES = (
-    (0.42, 0.323, 0.611, 0.323, 0.611), (0.637, 0.101, 0.66, 0.128, 0.629), (0.54, 0.12, 0.634, 0.12, 0.634),
+    (0.42, 0.323, 0.611, 0.323, 0.611), (0.637, 0.101, 0.66, 0.128, 0.629), (0.564, 0.088, 0.659, 0.088, 0.659),
 )  # fmt: skip
 # Rows and keys are cut into ranges: so many for each of the first shares of a device, and so many for all others.
 _STEPS, _NEAR, _RANGES = 8, 5, 48
