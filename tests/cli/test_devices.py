@@ -95,6 +95,19 @@ def test_a_topology_whose_devices_are_known_implies_their_machine_unless_one_is_
     assert said.err == "attenio: The machine is h100, which dgx-h100:1x8 joins; --machine chooses.\n"
 
 
+def test_times_say_whose_arithmetic_they_have_and_where_they_have_none(attenio: Attenio) -> None:
+    none = "The machine is attenio-512k, since tpu-torus:8 says none; --machine chooses."
+    unknown = "attenio-512k has no rate for bf16: times are of the exchange alone, without arithmetic."
+    asked = (*ASKED, "--topology", "tpu-torus:8")
+    assert attenio(*ASKED[:-1], "fp16", "--topology", "tpu-torus:8", "--json").json["notes"] == [none]
+    assert attenio(*asked, "--json").json["notes"] == [none, unknown]
+    shown = attenio(*asked).out
+    assert unknown in shown and "arithmetic left out, its rate is unknown" in shown
+    assert attenio(*asked, "--machine", "h100", "--json").json["notes"] == []
+    said = attenio("sweep", *ASKED[1:-1], "fp16,bf16", "--topology", "tpu-torus:8", "--json")
+    assert said.err == f"attenio: {none}\nattenio: {unknown}\n"
+
+
 @pytest.mark.parametrize(
     ("options", "mistake"),
     [

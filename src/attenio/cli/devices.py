@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING
 
 from attenio.cli.cache import Cache
 from attenio.cli.options import option_field, taking
-from attenio.cli.question import Question
+from attenio.cli.question import DEFAULT_MACHINE, Question
 from attenio.errors import InvalidInput
 from attenio.quantities import parse_bytes, parse_count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from attenio.cluster.grid import Grid
     from attenio.cluster.plan import Cluster
+    from attenio.elements import ElementType
     from attenio.machine import Machine
 
 
@@ -39,12 +42,23 @@ class Devices:
         """The question about the machine that the topology joins, where it names none."""
         return replace(question, machine=self._implied_machine(question) or question.machine)
 
-    def notes(self, question: Question) -> tuple[str, ...]:
-        """Which machine the topology implies for this question, if it does."""
-        implied = self._implied_machine(question)
-        return (
-            () if implied is None else (f"The machine is {implied}, which {self.topology} joins; --machine chooses.",)
-        )
+    def notes(
+        self, question: Question, machines: "Iterable[Machine]", dtypes: "Iterable[ElementType]"
+    ) -> tuple[str, ...]:
+        """Which machine a topology implies where none is named, and whose arithmetic no time has in it."""
+        if self.topology is None:
+            return ()
+        found = []
+        if question.machine is None and question.fast_bytes is None:
+            implied = self._implied_machine(question)
+            why = f"{DEFAULT_MACHINE}, since {self.topology} says none" if implied is None else None
+            found.append(f"The machine is {why or f'{implied}, which {self.topology} joins'}; --machine chooses.")
+        unknown = ((machine, dtype) for machine in machines for dtype in dtypes if dtype not in machine.flops_per_s)
+        found += [
+            f"{machine.name} has no rate for {dtype.value}: times are of the exchange alone, without arithmetic."
+            for machine, dtype in unknown
+        ]
+        return tuple(found)
 
     def _implied_machine(self, question: Question) -> str | None:
         from attenio.cluster.topology import machine_joined_by

@@ -101,7 +101,7 @@ def _plan_devices(
     if cluster.devices >= _MANY_DEVICES and str(workload.mask) == "causal":
         print_aside(f"counting the words of strips on {cluster.devices:,} devices one by one")
     spread = cluster_answer(workload, cluster, devices.chosen_grid)
-    notes = (*question.notes(workload), *devices.notes(question))
+    notes = (*question.notes(workload), *devices.notes(question, [machine], [workload.dtype]))
     if as_json:
         alone = training_answer(workload, machine) if workload.is_training else answer(workload, machine)
         print_json({**alone.to_json(), "cluster": spread.to_json(), "notes": list(notes)})

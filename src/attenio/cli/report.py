@@ -53,7 +53,7 @@ def report(
         question.refuse_tolerance("many devices are planned for")
         workload = workload if cache.has_forms else workload.plain
         spread = cluster_answer(workload, devices.cluster(machine), devices.chosen_grid)
-    notes = (*question.notes(workload), *devices.notes(question))
+    notes = (*question.notes(workload), *devices.notes(question, [machine], [workload.dtype]))
     if workload.is_training:
         from attenio.report import training_answer, write_training_report
         from attenio.report.tables import training_tables

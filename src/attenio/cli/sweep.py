@@ -89,7 +89,7 @@ def sweep(
     if devices.are_asked:
         if cluster is not None:
             raise InvalidInput("a sweep over --devices takes no --cluster; leave one of them out")
-        for note in devices.notes(question):
+        for note in devices.notes(question, grid.computers, grid.axes["dtypes"]):
             print_aside(note)
         sweep_devices(grid, devices, out, as_json=as_json)
         return

@@ -85,7 +85,9 @@ def topology_named(name: str, devices: int | None = None) -> Topology:
         if not counts and devices is not None:
             return dgx_h100(nodes=-(-checked_devices(devices) // _DGX_GPUS), gpus=min(devices, _DGX_GPUS))
         if len(counts) != 2:
-            raise InvalidInput(f"topology {name!r} does not say nodes and GPUs of a node; write dgx-h100:8x8")
+            raise InvalidInput(
+                f"topology {name!r} does not say nodes and GPUs of a node; write dgx-h100:8x8, or say how many devices"
+            )
         return dgx_h100(nodes=counts[0], gpus=counts[1])
     if not counts:
         raise InvalidInput(f"topology {name!r} does not say its axes; write tpu-torus:4x4x4")

@@ -42,8 +42,10 @@ def _time_note(plan: ClusterPlan) -> str:
     compute = plan.compute_seconds
     machine = plan.cluster.machine
     where = "" if machine is None else f" on {machine.name}"
-    busy = "" if compute is None else f", arithmetic {show_seconds(compute)}{where}, behind which keys come in"
-    return f"exchange {show_seconds(plan.exchange_seconds or 0.0)}{busy}"
+    busy = "arithmetic left out, its rate is unknown"
+    if compute is not None:
+        busy = f"arithmetic {show_seconds(compute)}{where}, behind which keys come in"
+    return f"exchange {show_seconds(plan.exchange_seconds or 0.0)}, {busy}"
 
 
 def _schemes(answer: ClusterAnswer) -> Table:
