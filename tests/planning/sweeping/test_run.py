@@ -170,5 +170,8 @@ def test_steps_of_one_head_leave_outputs_in_fast_memory_and_those_of_several_do_
     rows = list(sweep(grid).rows())
     for point, row in enumerate(rows):
         assert row["moved_words"] == training_plan(grid.workload(point), grid.computers[point % 3]).moved_words
+    few_keys = SweepGrid(queries=[50], keys=[7], d=[8], masks=["causal"], fast_bytes=[454], direction="training")
+    (one,) = sweep(few_keys).rows()
+    assert (one["saved"], one["moved_words"]) == ("outputs", 1366)
     stays = [(row["heads"], row["mask"], row["fast_words"]) for row in rows if row["saved"] == "outputs"]
     assert stays == [(1, "dense", 3000), (1, "window:16", 500)]

@@ -17,7 +17,8 @@ LAWS = settings(max_examples=17, deadline=None, derandomize=True)
 
 
 UNITS = st.sampled_from([1, 2, 3, 8, 16, 64])
-Question = tuple[Workload, int, Granularity]
+# Workload, words of fast memory, granularity, and whether the case occurs once.
+Question = tuple[Workload, int, Granularity, bool]
 
 
 @st.composite
@@ -38,7 +39,7 @@ def questions(draw: st.DrawFn, longest: int, widest: int, most_words: int) -> Qu
         accumulator=draw(st.sampled_from([None, "fp32"])),
     )
     granularity = draw(st.just(FREE_TILES) | st.builds(Granularity, rows=UNITS, keys=UNITS))
-    return workload, draw(st.integers(1, most_words)), granularity
+    return workload, draw(st.integers(1, most_words)), granularity, draw(st.booleans())
 
 
 def cases_of(asked: list[Question]) -> Cases:
@@ -56,16 +57,19 @@ def cases_of(asked: list[Question]) -> Cases:
         value_dim=array([w.value_dim for w, *_ in asked]),
         group=array([w.group for w, *_ in asked]),
         intermediate_words=array([w.accumulator_words for w, *_ in asked]),
-        fast_words=array([words for _, words, _ in asked]),
-        row_unit=array([unit.rows for *_, unit in asked]),
-        key_unit=array([unit.keys for *_, unit in asked]),
+        fast_words=array([words for _, words, *_ in asked]),
+        row_unit=array([unit.rows for *_, unit, _ in asked]),
+        key_unit=array([unit.keys for *_, unit, _ in asked]),
+        once=np.array([once for *_, once in asked]),
     )
 
 
-def best_or_none(workload: Workload, fast_words: int, granularity: Granularity) -> Plan | TrainingPlan | None:
+def best_or_none(question: Question, direction: Direction) -> Plan | TrainingPlan | None:
+    workload, fast_words, granularity, once = question
+    workload = workload.towards(direction)
     try:
-        if workload.direction is Direction.TRAINING:  # cases of points that occur more than once
-            return training_plan_for(workload, fast_words, granularity=granularity, alone=False)
+        if direction is Direction.TRAINING:
+            return training_plan_for(workload, fast_words, granularity=granularity, alone=once)
         return best_plan_for(workload, fast_words, granularity=granularity)
     except DoesNotFit:
         return None
@@ -73,10 +77,10 @@ def best_or_none(workload: Workload, fast_words: int, granularity: Granularity) 
 
 def check(asked: list[Question], direction: Direction) -> None:
     numbers, left = solve(cases_of(asked), direction)
-    for case, (workload, fast_words, granularity) in enumerate(asked):
+    for case, question in enumerate(asked):
         if left[case]:
             continue
-        plan = best_or_none(workload.towards(direction), fast_words, granularity)
+        plan = best_or_none(question, direction)
         assert plan is not None
         found = {name: int(values[case]) for name, values in numbers.items() if values[case] != ABSENT}
         assert found == numbers_of(plan)
@@ -110,16 +114,15 @@ def test_large_cases_in_arrays_have_the_plan_they_have_alone(asked: list[Questio
 
 def test_cases_too_large_for_64_bits_and_cases_that_do_not_fit_are_left() -> None:
     asked = [
-        (Workload(n=2**30, d=1024, heads=64, kv_heads=1), 10**6, FREE_TILES),
-        (Workload(n=1024, d=64), 2, FREE_TILES),
-        (Workload(n=1024, d=64), 10**4, FREE_TILES),
+        (Workload(n=2**30, d=1024, heads=64, kv_heads=1), 10**6, FREE_TILES, True),
+        (Workload(n=1024, d=64), 2, FREE_TILES, True),
+        (Workload(n=1024, d=64), 10**4, FREE_TILES, True),
     ]
     for direction in Direction:
         numbers, left = solve(cases_of(asked), direction)
         assert left.tolist() == [True, True, False]
         assert numbers["moved_words"][:2].tolist() == [NOTHING, NOTHING]
-        workload, fast_words, granularity = asked[2]
-        plan = best_or_none(workload.towards(direction), fast_words, granularity)
+        plan = best_or_none(asked[2], direction)
         assert plan is not None
         assert numbers["moved_words"][2] == plan.moved_words
         assert set(numbers) == set(plan_columns(direction))

@@ -28,7 +28,10 @@ _COUNTS = ("scores", "touched_rows", "touched_keys", "key_load_floors", "is_dens
 
 @dataclass(frozen=True, kw_only=True)
 class Cases:
-    """What a plan depends on, apart from how often a KV head occurs; units are those of a granularity."""
+    """What a plan depends on, apart from how often a KV head occurs; units are those of a granularity.
+
+    A case that occurs ``once`` may leave outputs in fast memory from one pass of a training step to the other.
+    """
 
     rows: Ints
     keys: Ints
@@ -41,6 +44,7 @@ class Cases:
     fast_words: Ints
     row_unit: Counts
     key_unit: Counts
+    once: NDArray[np.bool_] | bool = False
 
     def __post_init__(self) -> None:
         # most machines take any tile: one number then, so that nothing is rounded down to a multiple of ones

@@ -119,9 +119,6 @@ class Points:
         )[masks]
         sound = (columns["heads"] % columns["kv_heads"] == 0) & (widths <= columns["keys"])
         sound &= not self.grid.values_in_keys and not self.grid.sinks
-        if Direction.named(self.grid.direction) is Direction.TRAINING:  # outputs may stay between passes of one problem
-            least = np.minimum(np.where(widths > 0, widths, columns["queries"]), columns["queries"]) * self.group
-            sound &= (self.runs > 1) | (least * (2 * columns["d"] + columns["value_dim"]) > columns["fast_words"])
         if self.grid.kv_bits != (None,):
             sound &= np.array([bits is None for bits in self.grid.kv_bits])[self.positions["kv_bits"]]
         return np.asarray(bands & sound & (self.intermediate_words >= 1) & (columns["fast_words"] >= 1))
@@ -137,8 +134,10 @@ class Points:
         # Fewer combinations than the grid has points, times its element types: they fit 64 bits.
         for name in ("lengths", "d", "value_dim", "masks"):
             code = code * len(self.grid.axes[name]) + self.positions[name][index]
-        units = self.row_unit, self.key_unit
-        for values in (self.group, self.intermediate_words, self.columns["fast_words"], *units):
+        units, once = (self.row_unit, self.key_unit), self.runs == 1
+        if Direction.named(self.grid.direction) is not Direction.TRAINING:  # a pass is planned as one of several
+            once = np.zeros_like(once)
+        for values in (self.group, self.intermediate_words, self.columns["fast_words"], *units, once):
             chosen = values[index]
             if (chosen != chosen[0]).any():
                 different, place = np.unique(chosen, return_inverse=True)
@@ -159,6 +158,7 @@ class Points:
             fast_words=columns["fast_words"],
             row_unit=self.row_unit[some],
             key_unit=self.key_unit[some],
+            once=once[some],
         )
         return cases, np.asarray(place)
 

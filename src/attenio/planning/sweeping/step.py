@@ -1,36 +1,54 @@
 """Best training steps of many cases: the best passes, and what to save between them (see ``planning.training``)."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from attenio.masks.patterns.pattern import Counts
 from attenio.planning.plan import Dataflow
+from attenio.planning.problems.counting import seen_by
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
-from attenio.planning.sweeping.forms import ROUNDING, floors, plans, promising
+from attenio.planning.sweeping.forms import ROUNDING, Plans, floors, plans, promising
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.training import Saved
 from attenio.planning.words.backward.tiled_products import reading_forms
+from attenio.planning.words.dataflows import forms_of
+from attenio.planning.words.form import KeptTile
 from attenio.planning.words.standard import forms as standard_forms
+
+_Passes = tuple[Solution, Solution]
+
+
+@dataclass
+class _Steps:
+    """The best steps so far: their passes, their words, what is saved, and the words of outputs that stay between."""
+
+    passes: _Passes
+    words: Ints
+    saved: Ints
+    stay: Ints
+
+    def offer(self, index: Ints, saved: Saved, passes: _Passes, extra: Counts, stay: Counts = 0) -> None:
+        """Take steps of some cases, with the words that their passes do not count, where they move less."""
+        moved = passes[0].words + passes[1].words + extra
+        better = np.flatnonzero(moved < self.words[index])
+        chosen = index[better]
+        for whole, part in zip(self.passes, passes, strict=True):
+            whole.put(chosen, take(part, better))
+        self.words[chosen], self.saved[chosen] = moved[better], list(Saved).index(saved)
+        self.stay[chosen] = take(stay, better)
 
 
 def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str, Ints]:
-    """Steps made of the best passes, column by column; where saving probabilities pays, the passes are exchanged."""
+    """Steps made of the best passes, column by column; where saving something else pays, the passes are exchanged."""
     planned = (forward.words < NOTHING) & (backward.words < NOTHING)
-    statistics = cases.group * cases.band.touched_rows * cases.intermediate_words
-    words = np.where(planned, np.where(planned, forward.words + backward.words, 0) + statistics, NOTHING)
+    words = np.where(planned, np.where(planned, forward.words + backward.words, 0) + _statistics(cases), NOTHING)
     saved = np.where(planned, list(Saved).index(Saved.STATISTICS), -1)
-    (standard,) = cases.forms(standard_forms)
-    index, few, standard = promising(cases, standard, np.where(planned, words - 1, -1))
-    passing, resident = (floors(few, few.of_every_case(form)) for form in few.forms(reading_forms))
-    least = (floors(few, standard) + np.minimum(passing, resident)) * ROUNDING
-    index = index[least < words[index]]
-    if index.size:
-        passes = _with_probabilities(take(cases, index), forward, backward)
-        moved = passes[0].words + passes[1].words
-        better = np.flatnonzero(moved < words[index])
-        chosen = index[better]
-        for whole, part in zip((forward, backward), passes, strict=True):
-            whole.put(chosen, take(part, better))
-        words[chosen], saved[chosen] = moved[better], list(Saved).index(Saved.PROBABILITIES)
-    numbers = {"saved": saved, "moved_words": words, "peak_words": np.maximum(forward.peak, backward.peak)}
+    best = _Steps((forward, backward), words, saved, 0 * words)
+    _offer_outputs(cases, best)
+    _offer_probabilities(cases, best)
+    peak = np.maximum(forward.peak, backward.peak) + best.stay
+    numbers = {"saved": best.saved, "moved_words": best.words, "peak_words": peak}
     for way, one in (("forward", forward), ("backward", backward)):
         own = one.numbers()
         del own["peak_words"]
@@ -38,10 +56,57 @@ def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str,
     return numbers
 
 
-def _with_probabilities(cases: Cases, forward: Solution, backward: Solution) -> tuple[Solution, Solution]:
-    """Standard attention, and tiled products that read its probabilities, in cases in which both fit."""
+def _statistics(cases: Cases) -> Ints:
+    """Words of the log-sum-exp of every row that needs a key."""
+    return np.asarray(cases.group * cases.touched_rows * cases.intermediate_words)
+
+
+def _offer_outputs(cases: Cases, best: _Steps) -> None:
+    """Offer passes that read and write everything once, with outputs that stay in what they leave of fast memory."""
+    index = np.flatnonzero(cases.once & (cases.row_unit == 1) & (cases.key_unit == 1))
+    if not index.size:
+        return
+    cases = take(cases, index)
+    forward = _ring(cases, Dataflow.KEPT_KEYS, best.passes[0])
+    backward = _ring(cases, Dataflow.KEPT_ROW_GRADIENTS, best.passes[1])
+    beside = cases.fast_words - np.maximum(forward.peak, backward.peak)
+    stay = np.minimum(beside // cases.value_dim, cases.group * cases.touched_rows) * cases.value_dim
+    some = np.flatnonzero(beside >= 0)
+    passes, extra = take((forward, backward), some), _statistics(cases) - stay
+    best.offer(index[some], Saved.OUTPUTS, passes, extra[some], stay[some])
+
+
+def _ring(cases: Cases, dataflow: Dataflow, like: Solution) -> Solution:
+    """One row, or key, at a time, beside slots for all that it needs."""
+    form = cases.of_every_case(cases.forms(forms_of(dataflow))[0])
+    (phase,) = form.phases
+    assert isinstance(phase, KeptTile)
+    seen = seen_by(cases, phase)
+    slots = np.maximum(seen.band.longest_row, 1)
+    one, read = np.ones_like(slots), seen.scores - seen.band.kept_loads(1, slots)
+    words = form.fixed.of(cases) + cases.group * (phase.live * seen.touched_rows + phase.loads * read)
+    peak = phase.per_row + slots * phase.per_slot + phase.beside
+    sizes = {phase.tile: one, phase.slots: slots, **dict(form.constant)}
+    ring = Solution.empty(len(cases), tuple(like.tiles))
+    ring.offer(np.arange(len(cases), dtype=np.int64), (0, dataflow), Plans(words, peak, sizes))
+    return ring
+
+
+def _offer_probabilities(cases: Cases, best: _Steps) -> None:
+    """Offer standard attention, and tiled products that read its probabilities."""
+    (standard,) = cases.forms(standard_forms)
+    index, few, standard = promising(cases, standard, np.where(best.words < NOTHING, best.words - 1, -1))
+    passing, resident = (floors(few, few.of_every_case(form)) for form in few.forms(reading_forms))
+    least = (floors(few, standard) + np.minimum(passing, resident)) * ROUNDING
+    index = index[least < best.words[index]]
+    if index.size:
+        best.offer(index, Saved.PROBABILITIES, _with_probabilities(take(cases, index), best.passes), 0)
+
+
+def _with_probabilities(cases: Cases, passes: _Passes) -> _Passes:
+    """Both passes, in cases in which both fit."""
     every = np.arange(len(cases), dtype=np.int64)
-    first, second = (Solution.empty(len(cases), tuple(each.tiles)) for each in (forward, backward))
+    first, second = (Solution.empty(len(cases), tuple(each.tiles)) for each in passes)
     (standard,), limit = cases.forms(standard_forms), np.full(len(cases), NOTHING - 1, dtype=np.int64)
     first.offer(every, (0, Dataflow.STANDARD), plans(cases, cases.of_every_case(standard), limit))
     for rank, form in enumerate(cases.forms(reading_forms)):
