@@ -29,7 +29,7 @@ def test_a_plain_number_is_itself_with_or_without_separators(value: int) -> None
 
 
 @laws
-@given(st.integers(1, 10**6), st.sampled_from(["K", "M", "G", "T"]), st.sampled_from(["", "B", "iB", "ib"]))
+@given(st.integers(1, 10**6), st.sampled_from(["K", "M", "G", "T"]), st.sampled_from(["", "B", "iB", "IB"]))
 def test_multiples_are_binary(value: int, multiple: str, unit: str) -> None:
     factor = 2 ** (10 * (1 + "KMGT".index(multiple)))
     assert parse_bytes(f"{value}{multiple}{unit}") == value * factor
@@ -53,6 +53,12 @@ def test_text_that_is_no_number_is_refused_by_name(text: str) -> None:
 def test_a_count_has_no_bytes() -> None:
     with pytest.raises(InvalidInput, match="n is '64KB'"):
         parse_count("64KB", "n")
+
+
+@pytest.mark.parametrize("text", ["80Gb", "512kb", "64 Kib", "64b"])
+def test_a_size_that_may_be_bits_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^size is '{text}', and b may be bits; write B for bytes, such as 65536"):
+        parse_bytes(text)
 
 
 @laws

@@ -70,6 +70,8 @@ def _parse(text: str, name: str, example: str, *, allow_bytes: bool) -> int:
     match = _NUMBER.match(text.strip())
     if match is None or (match[3] and not allow_bytes):
         raise InvalidInput(f"{name} is {text!r}; write a whole number such as {example}")
+    if match[3].endswith("b"):
+        raise InvalidInput(f"{name} is {text!r}, and b may be bits; write B for bytes, such as {example}")
     exact = float(match[1].replace(",", "").replace("_", "")) * _MULTIPLES[match[2].upper()]
     if not math.isfinite(exact) or exact != math.floor(exact):
         raise InvalidInput(f"{name} is {text!r}, which is not whole; write a number such as {example}")
