@@ -73,10 +73,10 @@ def topology_named(name: str, devices: int | None = None) -> Topology:
         from attenio.catalogue import machine_named
 
         return topology_of(machine_named(name))
-    kind, _, sizes = name.strip().lower().partition(":")
+    kind, colon, sizes = name.strip().lower().partition(":")
     if kind not in _NAMES:
         raise InvalidInput(f"unknown topology {name!r}; {did_you_mean(kind, _NAMES)}known are {_KNOWN}")
-    counts = _counts(name, sizes) if sizes else ()
+    counts = _counts(name, sizes) if colon else ()
     if kind == "ethernet":
         if len(counts) > 1:
             raise InvalidInput(f"topology {name!r} has {len(counts)} sizes; write how many devices: ethernet:16")
