@@ -91,6 +91,11 @@ def test_a_run_that_cannot_be_is_one_line(attenio: Any, options: list[str], mess
     assert message in attenio("run", *SMALL, *options).mistake
 
 
+def test_a_tile_larger_than_the_problem_is_refused(attenio: Any) -> None:
+    options = ("--n", "40", "--fast-bytes", "60KB", "--dataflow", "attenio", "--tiles", "query_tile=41,key_tile=1")
+    assert "query_tile is 41, and the whole problem has 40; give at most that" in attenio("run", *options).mistake
+
+
 def test_a_run_that_no_memory_of_this_computer_holds_is_one_line(attenio: Any) -> None:
     options = ("--n", "1G", "--heads", "1", "--kv-heads", "1", "--d", "64", "--fast-bytes", "600")
     assert "of this computer's memory" in attenio("run", *options).mistake
