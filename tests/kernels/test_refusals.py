@@ -104,6 +104,8 @@ def test_keys_without_values_are_refused():
         {"window": torch.nan},
         {"window": (torch.nan, 0)},
         {"window": (1, 2, 3)},
+        {"window": True},
+        {"window": (True, 0)},
         {"prefix": 6},
         {"prefix": 2.5},
         {"prefix": "all"},
@@ -127,6 +129,12 @@ def test_what_has_no_meaning_is_refused_in_one_line(wrong):
     with pytest.raises(InvalidInput) as problem:
         attention(Q, Q, Q, **wrong)
     assert "\n" not in str(problem.value)
+
+
+def test_a_switch_is_no_window_after_a_window_of_one_key():
+    attention(Q, Q, Q, window=1)
+    with pytest.raises(InvalidInput, match="window is True; give a whole number of keys"):
+        attention(Q, Q, Q, window=True)
 
 
 def test_what_is_no_dense_tensor_is_refused_by_name():

@@ -264,7 +264,7 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
         asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
         _, _, window, cu_seqlens, _, _, block_mask, prefix = arguments_of(mask, query, key, asked)
     options = (is_causal, scale, enable_gqa, deterministic, window)
-    apart = cu_seqlens is segment_ids is segments is block_mask is prefix is None
+    apart = window.__class__ is not bool and cu_seqlens is segment_ids is segments is block_mask is prefix is None
     if apart and exact:
         way = known_way(query, key, value, attn_mask, options)
         if way is not None:

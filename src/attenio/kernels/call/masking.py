@@ -71,7 +71,7 @@ def _window(window: Any) -> tuple[int, int]:
         return -1, -1
     pair = isinstance(window, tuple | list)
     try:
-        sides = tuple(index(side) for side in window) if pair else (index(window) - 1, 0)
+        sides = tuple(map(_whole, window)) if pair else (_whole(window) - 1, 0)
     except TypeError:  # also what a mask would be compared with, and give something for
         raise InvalidInput(f"window is {window!r}; give a whole number of keys, or two, (left, right)") from None
     if not pair and sides[0] < 0:
@@ -80,6 +80,12 @@ def _window(window: Any) -> tuple[int, int]:
         raise InvalidInput(f"window is {window}; give (left, right) of at least 0, or -1 for all keys of a side")
     left, right = (-1 if side >= UNBOUNDED else side for side in sides)
     return left, right
+
+
+def _whole(side: Any) -> int:
+    if isinstance(side, bool):
+        raise TypeError
+    return index(side)
 
 
 # Layouts on a GPU, by the mask that they are of, and those that a CUDA graph reads, which must not be freed.
