@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.cli.grid import numbers, sizes
+from attenio.cli.grid import names, numbers, sizes
 from attenio.errors import InvalidInput
 
 laws = settings(deadline=None, derandomize=True, max_examples=20)
@@ -43,6 +43,19 @@ def test_a_fractional_factor_stays_in_range_and_never_repeats(first: int, factor
 def test_units_work_in_ranges() -> None:
     assert sizes("64KB:256KB:x2", "fast-bytes") == (65536, 131072, 262144)
     assert numbers("1K:3K:+1K,8K", "n") == (1024, 2048, 3072, 8192)
+
+
+def test_names_are_given_once_and_between_commas() -> None:
+    assert (names("a, b", "machine"), names(None, "machine")) == (["a", "b"], [])
+    with pytest.raises(InvalidInput, match="machine 'a,b,a' has a more than once; leave one of them out"):
+        names("a,b,a", "machine")
+
+
+@pytest.mark.parametrize("text", ["1,", ",1", "1,,2"])
+def test_a_comma_without_a_value_is_said(text: str) -> None:
+    for values in (names, numbers, sizes):
+        with pytest.raises(InvalidInput, match=f"n '{text}' has a comma without a value beside it; add it, or"):
+            values(text, "n")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from attenio import Machine, Workload, best_plan
 from attenio.catalogue import machine_named, model_named
 from attenio.cli.question import Question
 from attenio.cli.sweep import grid_of
-from attenio.masks import Causal, Dense, Documents, SlidingWindow
+from attenio.masks import Causal, Dense, Documents, SharedPrefix, SlidingWindow
 
 SMALL = ("--n", "100,200", "--d", "8,16", "--mask", "dense,causal", "--fast-bytes", "1KB:4KB:x2")
 
@@ -64,9 +64,9 @@ def test_lengths_combine_as_they_do_for_one_plan(question: Question, lengths: se
 
 def test_lists_of_names_are_split_at_names() -> None:
     grid = grid_of(
-        Question(n="12", mask="dense, causal,window:4,documents:5,7,dense", dtype="fp16,bf16", machine="h100,a100")
+        Question(n="12", mask="dense, causal,window:4,documents:5,7,prefix:3", dtype="fp16,bf16", machine="h100,a100")
     )
-    assert grid.masks == (Dense(), Causal(), SlidingWindow(width=4), Documents(lengths=(5, 7)), Dense())
+    assert grid.masks == (Dense(), Causal(), SlidingWindow(width=4), Documents(lengths=(5, 7)), SharedPrefix(length=3))
     assert [dtype.value for dtype in grid.dtypes] == ["fp16", "bf16"]
     assert [machine.name for machine in grid.computers] == ["h100", "a100"]
 
@@ -143,7 +143,7 @@ def test_points_that_make_no_sense_have_a_reason(attenio: Any) -> None:
         (["--n", ""], "n is ''"),
         (["--n", "1000000000000"], "n is 1,000,000,000,000"),
         (["--n", "4K:1K:x2"], "goes from 4,096 to 1,024"),
-        (["--d", "8,,9"], "d is ''"),
+        (["--d", "8,,9"], "d '8,,9' has a comma without"),
         (["--fast-bytes", "1KB:2KB"], "is not a range"),
         (["--machine", "h10"], "did you mean h100?"),
         (["--machine", "h100,"], "unknown machine ''"),

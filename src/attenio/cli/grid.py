@@ -30,10 +30,26 @@ def sizes(text: str, name: str) -> tuple[int, ...]:
     return _expanded(text, name, parse_bytes)
 
 
+def names(text: str | None, name: str) -> list[str]:
+    """Names between commas, each once; none where nothing is said."""
+    found = [] if text is None else [part.strip() for part in text.split(",")]
+    for each in found:
+        _check_there(each, text or "", name)
+        if found.count(each) > 1:
+            raise InvalidInput(f"{name} {text!r} has {each} more than once; leave one of them out")
+    return found
+
+
+def _check_there(part: str, text: str, name: str) -> None:
+    if not part and "," in text:
+        raise InvalidInput(f"{name} {text!r} has a comma without a value beside it; add it, or leave the comma out")
+
+
 def _expanded(text: str, name: str, parse: Callable[[str, str], int]) -> tuple[int, ...]:
     values: dict[int, None] = {}
     parts = text.split(",")
     for at, part in enumerate(parts):
+        _check_there(part.strip(), text, name)
         if at and _THOUSANDS.match(part.strip()):
             raise InvalidInput(
                 f"{name} {text!r} has the value {part.strip()}: a comma separates values in a sweep;"

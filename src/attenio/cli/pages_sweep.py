@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices
-from attenio.cli.grid import numbers, sizes
+from attenio.cli.grid import names, numbers, sizes
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
 from attenio.cli.paged_answer import PagedAnswer
 from attenio.cli.question import DEFAULT_MACHINE, DEFAULT_N, Question
@@ -61,11 +61,9 @@ def _machines(question: Question) -> "list[Machine]":
     from attenio.catalogue import machine_named
     from attenio.machine import Machine
 
-    names = [] if question.machine is None else [name.strip() for name in question.machine.split(",")]
-    if not names and question.fast_bytes is None:
-        names = [DEFAULT_MACHINE]
+    default = [DEFAULT_MACHINE] if question.fast_bytes is None else []
     small = () if question.fast_bytes is None else sizes(question.fast_bytes, "fast-bytes")
-    return [*map(machine_named, names), *map(Machine.with_fast_bytes, small)]
+    return [*map(machine_named, names(question.machine, "machine") or default), *map(Machine.with_fast_bytes, small)]
 
 
 def _combinations(question: Question, cache: Cache) -> "Iterator[PagedWorkload | str]":
@@ -74,7 +72,7 @@ def _combinations(question: Question, cache: Cache) -> "Iterator[PagedWorkload |
     axes = [(single, name) for name in _LISTS if getattr(question, name) is not None]
     beside = [(cache, name) for name in _CACHE_LISTS if getattr(cache, name) is not None]
     lists = [numbers(getattr(given, name), name.replace("_", "-")) for given, name in (*axes, *beside)]
-    types = [None] if question.dtype is None else [part.strip() for part in question.dtype.split(",")]
+    types: list[str | None] = [*names(question.dtype, "dtype")] or [None]
     for values in product(*lists, types):
         texts = [None if value is None else str(value) for value in values]
         asked: dict[str, Any] = dict(zip([*(name for _, name in axes), "dtype"], [*texts[: len(axes)], texts[-1]],

@@ -10,7 +10,7 @@ import typer
 from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices, asking_devices
 from attenio.cli.devices_sweep import sweep_devices
-from attenio.cli.grid import numbers, sizes
+from attenio.cli.grid import names, numbers, sizes
 from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar, prose
 from attenio.cli.pages_sweep import sweep_of_pages
@@ -144,10 +144,8 @@ def grid_of(question: Question, cache: Cache | None = None) -> "SweepGrid":
             "a sweep plans exact attention; leave --tolerance and --entry-bound out, or ask attenio plan about points"
         )
     model = None if question.model is None else model_named(question.model)
-    names = (question.machine or "").split(",") if question.machine is not None else []
-    if not names and question.fast_bytes is None:
-        names = [DEFAULT_MACHINE]
-    machines = [machine_named(name.strip()) for name in names]
+    default = [DEFAULT_MACHINE] if question.fast_bytes is None else []
+    machines = [machine_named(name) for name in names(question.machine, "machine") or default]
     return SweepGrid(
         **_lengths(question),
         **_heads(question, model),

@@ -1,6 +1,7 @@
 """A grid of workloads and machines: every combination of a few lists, in a fixed order."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -81,6 +82,10 @@ class SweepGrid:
         for name, values in self.axes.items():
             if not values:
                 raise InvalidInput(f"a sweep has no {name}; give at least one")
+            twice = next((value for value, times in Counter(values).items() if times > 1), None)
+            if twice is not None:
+                what = getattr(twice, "value", getattr(twice, "name", twice))
+                raise InvalidInput(f"a sweep has {what} more than once in its {name}; leave one of them out")
         if len(self) > _MOST_POINTS:
             raise InvalidInput(f"a sweep of {len(self):,} points is too large; use up to {_MOST_POINTS:,}")
 
