@@ -146,7 +146,7 @@ def test_points_that_make_no_sense_have_a_reason(attenio: Any) -> None:
         (["--d", "8,,9"], "d '8,,9' has a comma without"),
         (["--fast-bytes", "1KB:2KB"], "is not a range"),
         (["--machine", "h10"], "did you mean h100?"),
-        (["--machine", "h100,"], "unknown machine ''"),
+        (["--machine", "h100,"], "machine 'h100,' has a comma without a value"),
         (["--mask", "dense,casual"], "mask 'casual' is not known"),
         (["--direction", "sideways"], "unknown direction 'sideways'"),
         (["--dtype", "fp16,fp7"], "unknown element type 'fp7'"),
@@ -206,6 +206,15 @@ def test_what_another_sweep_left_is_not_discarded(attenio: Any, tmp_path: Path) 
     mistake = attenio("sweep", *SMALL, "--out", tmp_path / "points.json").mistake
     assert f"{parts} has 1 finished chunks of an unfinished sweep of another grid; choose another file" in mistake
     assert [(path.name, path.read_bytes()) for path in parts.iterdir()] == [("000000.npz", b"kept")]
+
+
+@pytest.mark.parametrize("more", [(), ("--devices", "2"), ("--page-size", "16")])
+def test_a_finished_file_is_not_overwritten(attenio: Any, tmp_path: Path, more: tuple[str, ...]) -> None:
+    file = tmp_path / "points.csv"
+    file.write_text("of another grid")
+    said = attenio("sweep", "--keys", "64", *more, "--out", file).mistake
+    assert f"{file} is there already; choose another file, or delete it to plan anew" in said
+    assert file.read_text() == "of another grid"
 
 
 def test_a_long_sweep_says_what_it_will_take(attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,8 @@ def sweep(
     """
     if out is not None:
         check_place(out)
+        if out.is_file() and out.stat().st_size and not out.with_name(f"{out.name}.parts").exists():
+            raise InvalidInput(f"{out} is there already; choose another file, or delete it to plan anew")
     if cache.has_pages:
         sweep_of_pages(question, cache, devices, out, cluster, as_json=as_json)
         return
