@@ -43,8 +43,9 @@ def test_a_machine_file_describes_links(tmp_path: Path) -> None:
 def test_a_mistake_in_links_is_reported_with_its_line(tmp_path: Path, line: str, message: str) -> None:
     file = tmp_path / "rack.yaml"
     file.write_text(f"levels: [{{name: cache, capacity_bytes: 1MB}}, {{name: HBM}}]\nlinks:\n  - {line}\n")
-    with pytest.raises(InvalidInput, match=message):
+    with pytest.raises(InvalidInput, match=message) as problem:
         topology_named(str(file))
+    assert str(problem.value).count("rack.yaml line") == 1
 
 
 @pytest.mark.parametrize(

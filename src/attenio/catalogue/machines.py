@@ -212,7 +212,8 @@ def _link(section: "Section") -> Link:
     section.only(_LINK_KEYS)
     for key in ("name", "devices", "bandwidth_bytes_per_s"):
         section.required(key)
-    rate, latency = section.rate("bandwidth_bytes_per_s", "B/s"), section.text("latency_s", "0")
+    name, devices, latency = section.text("name"), section.count("devices", most=2**17), section.text("latency_s", "0")
+    rate, shape = section.rate("bandwidth_bytes_per_s", "B/s"), section.text("shape", LinkShape.SWITCH.value)
     assert rate is not None
     try:
         seconds = float(latency)
@@ -220,11 +221,11 @@ def _link(section: "Section") -> Link:
         raise section.error(f"latency_s is {latency!r}; give seconds, such as 2e-6", "latency_s") from None
     try:
         return Link(
-            name=section.text("name"),
-            devices=section.count("devices", most=2**17),
+            name=name,
+            devices=devices,
             bandwidth_bytes_per_s=rate,
             latency_s=seconds,
-            shape=LinkShape.named(section.text("shape", LinkShape.SWITCH.value)),
+            shape=LinkShape.named(shape),
         )
     except InvalidInput as problem:
         raise section.error(str(problem)) from None
