@@ -25,6 +25,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Inductor compiles in this process: others that it would start import PyTorch first, which takes longer than compiling.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
+# Tables are as wide as in a file, whatever terminal the tests run in.
+os.environ.pop("COLUMNS", None)
+
 # Triton interprets its kernels, except on a GPU. That is said before anything imports Triton; workers are told so.
 if "PYTEST_XDIST_WORKER" not in os.environ and not any("on_gpu" in argument for argument in sys.argv):
     os.environ.setdefault("TRITON_INTERPRET", "1")
