@@ -97,9 +97,18 @@ def parse_bytes(text: str, name: str = "size") -> int:
     return _parse(text, name, "65536, 64KB or 1.5MB", allow_bytes=True)
 
 
+def show_count(count: int, what: str) -> str:
+    """A count in full, with what it is of.
+
+    >>> show_count(1, "row"), show_count(4096, "row")
+    ('1 row', '4,096 rows')
+    """
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
 def show_words(words: int) -> str:
     """A count of words, in full, with its unit."""
-    return f"{words:,} words" if words != 1 else "1 word"
+    return show_count(words, "word")
 
 
 def show_bytes(size_bytes: float) -> str:

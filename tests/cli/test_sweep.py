@@ -192,7 +192,7 @@ def test_a_stopped_sweep_goes_on_when_asked_again(
     assert "the same command goes on from here" in said.err
     assert not file.exists()
     again = attenio("sweep", *SMALL, "--out", file, "--json")
-    assert "1 finished chunks of this sweep; going on" in again.err
+    assert "1 finished chunk of this sweep; going on" in again.err
     assert again.json["notes"]
     assert len(calls) == 2 + 2  # 24 points are three chunks, and the first was kept
     assert list(tmp_path.iterdir()) == [file]
@@ -204,7 +204,7 @@ def test_what_another_sweep_left_is_not_discarded(attenio: Any, tmp_path: Path) 
     parts.mkdir()
     (parts / "000000.npz").write_bytes(b"kept")
     mistake = attenio("sweep", *SMALL, "--out", tmp_path / "points.json").mistake
-    assert f"{parts} has 1 finished chunks of an unfinished sweep of another grid; choose another file" in mistake
+    assert f"{parts} has 1 finished chunk of an unfinished sweep of another grid; choose another file" in mistake
     assert [(path.name, path.read_bytes()) for path in parts.iterdir()] == [("000000.npz", b"kept")]
 
 

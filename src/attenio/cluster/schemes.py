@@ -18,6 +18,7 @@ from attenio.cluster.words import sent_words
 from attenio.errors import DoesNotFit
 from attenio.masks import SlidingWindow
 from attenio.names import member_named
+from attenio.quantities import show_count
 from attenio.workload import Workload, checked_workload
 
 _HEADS_CLOSEST = Placement(order=(Axis.HEADS, Axis.QUERIES, Axis.KEYS))
@@ -98,7 +99,7 @@ def _scheme_plan(workload: Workload, cluster: Cluster, scheme: Scheme) -> Scheme
         case _:
             assert_never(scheme)
     if not chosen:
-        return SchemePlan(scheme=scheme, plan=None, reason=f"{workload.kv_heads:,} KV heads")
+        return SchemePlan(scheme=scheme, plan=None, reason=show_count(workload.kv_heads, "KV head"))
     windowed = isinstance(workload.mask, SlidingWindow)
     if windowed and (sharding in (Sharding.ZIGZAG, Sharding.STRIPED) or chosen[0].keys > 1):
         return SchemePlan(scheme=scheme, plan=None, reason="a window needs neighbouring tokens together")

@@ -12,7 +12,7 @@ from attenio.cluster.plan import Cluster, ClusterPlan
 from attenio.cluster.schemes import SchemePlan, best_cluster_plan, scheme_plans
 from attenio.cluster.strips import StripsPlan, best_strips
 from attenio.plain_values import plain_fields
-from attenio.quantities import bytes_of, show_bytes, show_seconds
+from attenio.quantities import bytes_of, show_bytes, show_count, show_seconds
 from attenio.report.notation import show_ratio
 from attenio.workload import Workload
 
@@ -115,7 +115,7 @@ def patches_row(answer: ClusterAnswer) -> tuple[str, ...]:
     plan = answer.patches
     if plan is None:
         return ()
-    note = f"{plan.patchwork.blocks} blocks of tokens, a table for {plan.patchwork.heads} KV heads"
+    note = f"{plan.patchwork.blocks} blocks of tokens, a table for {show_count(plan.patchwork.heads, 'KV head')}"
     return _layout_row("patches", answer, plan, answer.patches_times, note)
 
 
@@ -125,7 +125,8 @@ def strips_row(answer: ClusterAnswer) -> tuple[str, ...]:
     if plan is None:
         return ()
     counts = (*plan.strips.counts, plan.strips.top)
-    note = f"{len(counts)} strips of rows in {plan.strips.heads} head groups" if counts else ""
+    groups = show_count(plan.strips.heads, "head group")
+    note = f"{show_count(len(counts), 'strip')} of rows in {groups}" if counts else ""
     return _layout_row("strips", answer, plan, answer.strips_times, note)
 
 

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attenio.cluster.plan import ClusterPlan
-from attenio.quantities import show_bytes, show_seconds
+from attenio.quantities import show_bytes, show_count, show_seconds
 from attenio.report.cluster import NOTHING, ClusterAnswer, layout_rows, memory_text, resident, scheme_rows
 from attenio.report.notation import show_ratio
 from attenio.report.tables import NAME, NUMBER, TEXT, plain_table
@@ -23,7 +23,8 @@ def cluster_tables(answer: ClusterAnswer) -> RenderableType:
         summary.add_column(justify=justify, no_wrap=justify == "right")
     words = f"{plan.bound_words_per_device:,} words"
     summary.add_row("must send", words, f"a device, {bound.theorem} ({bound.strength.value})")
-    grid = f"a device; {plan.grid.heads} head groups × {plan.grid.queries} rows × {plan.grid.keys} columns"
+    cut = zip((plan.grid.heads, plan.grid.queries, plan.grid.keys), ("head group", "row", "column"), strict=True)
+    grid = f"a device; {' × '.join(show_count(*each) for each in cut)}"
     summary.add_row(Text("plan sends", style="bold"), Text(f"{plan.words_per_device:,} words", style="bold"), grid)
     gap = NOTHING if plan.gap is None else show_ratio(plan.gap)
     summary.add_row("gap", gap, "busiest device over bound")

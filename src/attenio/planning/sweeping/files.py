@@ -20,6 +20,7 @@ from attenio.files import write_atomically
 from attenio.planning.sweeping.columns import ABSENT
 from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.result import PlannedPoints, SweepResult, result_columns
+from attenio.quantities import show_count
 
 _FORMATS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 # Raised when a chunk's columns or their meaning change, so that parts of an older attenio are not mixed in.
@@ -57,11 +58,12 @@ class FinishedChunks:
         notes: tuple[str, ...] = ()
         if folder.exists():
             done = len(list(folder.glob("*.npz")))
+            chunks = show_count(done, "finished chunk")
             if _read_json(folder / "grid.json") == about:
-                notes = (f"{folder} has {done:,} finished chunks of this sweep; going on from there",)
+                notes = (f"{folder} has {chunks} of this sweep; going on from there",)
             elif done:
                 raise InvalidInput(
-                    f"{folder} has {done:,} finished chunks of an unfinished sweep of another grid; choose another"
+                    f"{folder} has {chunks} of an unfinished sweep of another grid; choose another"
                     " file, or delete that folder to begin anew"
                 )
         target = path.resolve()
