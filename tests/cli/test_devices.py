@@ -60,6 +60,17 @@ def test_causal_work_as_a_patchwork_is_a_line_of_the_plan_where_a_table_is_kept(
     assert cramped["patches"] is None
 
 
+def test_every_line_has_the_gap_that_json_has(attenio: Attenio) -> None:
+    asked = ("plan", "--n", "64K", "--d", "128", "--mask", "causal", "--devices", "16")
+    cluster = attenio(*asked, "--json").json["cluster"]
+    gaps = {each["scheme"]: each["gap"] for each in cluster["schemes"] if each["grid"] is not None}
+    gaps |= {name: cluster[name]["gap"] for name in ("strips", "patches")}
+    assert gaps["ring"] != pytest.approx(gaps["zigzag"], rel=0.1)  # as many words, of work less even
+    shown = {cells[0]: cells for line in attenio(*asked).out.splitlines() if (cells := line.split())}
+    for name, gap in gaps.items():
+        assert f"{gap:.4f}×" in shown[name]
+
+
 def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(attenio: Attenio) -> None:
     assert "Without --topology words are counted" in attenio(*ASKED, "--devices", "4").out
     assert attenio(*ASKED, "--topology", "tpu-torus:2x2x2", "--json").json["cluster"]["devices"] == 8

@@ -116,7 +116,7 @@ def patches_row(answer: ClusterAnswer) -> tuple[str, ...]:
     if plan is None:
         return ()
     note = f"{plan.patchwork.blocks} blocks of tokens, a table for {show_count(plan.patchwork.heads, 'KV head')}"
-    return _layout_row("patches", answer, plan, answer.patches_times, note)
+    return _layout_row("patches", plan, answer.patches_times, note)
 
 
 def strips_row(answer: ClusterAnswer) -> tuple[str, ...]:
@@ -127,17 +127,18 @@ def strips_row(answer: ClusterAnswer) -> tuple[str, ...]:
     counts = (*plan.strips.counts, plan.strips.top)
     groups = show_count(plan.strips.heads, "head group")
     note = f"{show_count(len(counts), 'strip')} of rows in {groups}" if counts else ""
-    return _layout_row("strips", answer, plan, answer.strips_times, note)
+    return _layout_row("strips", plan, answer.strips_times, note)
 
 
-def _layout_row(
-    name: str, answer: ClusterAnswer, plan: LayoutPlan, times: LayoutTimes | None, note: str
-) -> tuple[str, ...]:
-    bound = answer.plan.bound_words_per_device
-    ratio = show_ratio(plan.words_per_device / bound) if bound else NOTHING
+def _layout_row(name: str, plan: LayoutPlan, times: LayoutTimes | None, note: str) -> tuple[str, ...]:
     memory = show_bytes(bytes_of(plan.memory_words, element_bytes=plan.workload.dtype.bytes))
     time = NOTHING if times is None else show_seconds(times.seconds)
-    return name, NOTHING, f"{plan.words_per_device:,}", ratio, time, memory, note
+    return name, NOTHING, f"{plan.words_per_device:,}", show_gap(plan), time, memory, note
+
+
+def show_gap(plan: ClusterPlan | LayoutPlan) -> str:
+    """Words over the bound for work as even as this plan's."""
+    return NOTHING if plan.gap is None else show_ratio(plan.gap)
 
 
 def _numbers(plan: ClusterPlan) -> dict[str, Any]:
@@ -193,9 +194,8 @@ def cluster_section(answer: ClusterAnswer) -> str:
             cells = [name, *[NOTHING] * 5, note]
         else:
             time = NOTHING if each.seconds is None else show_seconds(each.seconds)
-            ratio = show_ratio(each.words_per_device / bound) if bound else NOTHING
             sent = f"{each.words_per_device:,}"
-            cells = [name, str(each.grid), sent, ratio, time, memory_text(each, each.memory_words), note]
+            cells = [name, str(each.grid), sent, show_gap(each), time, memory_text(each, each.memory_words), note]
         rows.append(cells)
     rows += [list(row) for row in layout_rows(answer)]
     body = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows]

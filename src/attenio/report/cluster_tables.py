@@ -6,8 +6,7 @@ from rich.text import Text
 
 from attenio.cluster.plan import ClusterPlan
 from attenio.quantities import show_bytes, show_count, show_seconds
-from attenio.report.cluster import NOTHING, ClusterAnswer, layout_rows, memory_text, resident, scheme_rows
-from attenio.report.notation import show_ratio
+from attenio.report.cluster import NOTHING, ClusterAnswer, layout_rows, memory_text, resident, scheme_rows, show_gap
 from attenio.report.tables import NAME, NUMBER, TEXT, plain_table
 
 
@@ -26,8 +25,7 @@ def cluster_tables(answer: ClusterAnswer) -> RenderableType:
     cut = zip((plan.grid.heads, plan.grid.queries, plan.grid.keys), ("head group", "row", "column"), strict=True)
     grid = f"a device; {' × '.join(show_count(*each) for each in cut)}"
     summary.add_row(Text("plan sends", style="bold"), Text(f"{plan.words_per_device:,} words", style="bold"), grid)
-    gap = NOTHING if plan.gap is None else show_ratio(plan.gap)
-    summary.add_row("gap", gap, "busiest device over bound")
+    summary.add_row("gap", show_gap(plan), "busiest device over bound")
     summary.add_row("memory", memory_text(plan, plan.memory_words), f"a device; {resident(plan)}")
     if plan.seconds is not None:
         summary.add_row("time", show_seconds(plan.seconds), _time_note(plan))
@@ -35,7 +33,8 @@ def cluster_tables(answer: ClusterAnswer) -> RenderableType:
     fewer = [name for name, layout in answer.layouts if layout.words_per_device < plan.words_per_device]
     if fewer:
         lines.append(Text(f"The plan is the best grid; {' and '.join(fewer)}, below, send less.", style="dim"))
-    lines.append(Text(f"The bound is for {bound.covers}.", style="dim"))
+    own = "a line is held against that for work as even as its own"
+    lines.append(Text(f"The bound is for {bound.covers}; {own}.", style="dim"))
     return Group(head, summary, Text(), *lines, Text(), _schemes(answer), *_levels(plan))
 
 
@@ -63,12 +62,11 @@ def _schemes(answer: ClusterAnswer) -> Table:
         if plan is None:
             table.add_row(name, *[NOTHING] * 5, Text(note, style="dim"))
             continue
-        bound = answer.plan.bound_words_per_device
         table.add_row(
             name,
             str(plan.grid),
             f"{plan.words_per_device:,}",
-            show_ratio(plan.words_per_device / bound) if bound else NOTHING,
+            show_gap(plan),
             NOTHING if plan.seconds is None else show_seconds(plan.seconds),
             memory_text(plan, plan.memory_words),
             note,
