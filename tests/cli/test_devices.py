@@ -71,6 +71,16 @@ def test_every_line_has_the_gap_that_json_has(attenio: Attenio) -> None:
         assert f"{gap:.4f}×" in shown[name]
 
 
+def test_a_way_that_takes_less_time_than_the_plan_of_fewest_words_is_named(attenio: Attenio) -> None:
+    asked = ("plan", "--n", "1M", "--d", "128", "--heads", "64", "--kv-heads", "8", "--topology", "dgx-h100:8x8")
+    cluster = attenio(*asked, "--json").json["cluster"]
+    fastest = min((each for each in cluster["schemes"] if each["grid"] is not None), key=lambda each: each["seconds"])
+    saved = 1 - fastest["seconds"] / cluster["seconds"]
+    said = f"The plan is for few words; {fastest['scheme']} takes {saved:.1%} less time."
+    assert saved > 0.001 and said in attenio(*asked).out
+    assert "less time" not in attenio(*asked[:-1], "ethernet:8").out
+
+
 def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(attenio: Attenio) -> None:
     assert "Without --topology words are counted" in attenio(*ASKED, "--devices", "4").out
     assert attenio(*ASKED, "--topology", "tpu-torus:2x2x2", "--json").json["cluster"]["devices"] == 8

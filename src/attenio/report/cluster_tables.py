@@ -6,7 +6,16 @@ from rich.text import Text
 
 from attenio.cluster.plan import ClusterPlan
 from attenio.quantities import show_bytes, show_count, show_seconds
-from attenio.report.cluster import NOTHING, ClusterAnswer, layout_rows, memory_text, resident, scheme_rows, show_gap
+from attenio.report.cluster import (
+    NOTHING,
+    ClusterAnswer,
+    faster_than_plan,
+    layout_rows,
+    memory_text,
+    resident,
+    scheme_rows,
+    show_gap,
+)
 from attenio.report.tables import NAME, NUMBER, TEXT, plain_table
 
 
@@ -33,6 +42,8 @@ def cluster_tables(answer: ClusterAnswer) -> RenderableType:
     fewer = [name for name, layout in answer.layouts if layout.words_per_device < plan.words_per_device]
     if fewer:
         lines.append(Text(f"The plan is the best grid; {' and '.join(fewer)}, below, send less.", style="dim"))
+    if faster := faster_than_plan(answer):
+        lines.append(Text(faster, style="dim"))
     own = "a line is held against that for work as even as its own"
     lines.append(Text(f"The bound is for {bound.covers}; {own}.", style="dim"))
     return Group(head, summary, Text(), *lines, Text(), _schemes(answer), *_levels(plan))
