@@ -7,8 +7,8 @@ every order, random inputs larger than the cache), the error of outputs and grad
 A case that was measured at the same commit is not measured again, so that a run that was cut short goes on where it
 stopped. ``answer.py`` turns the results into answer.md.
 
-``cases.py``, ``others.py`` and ``front_runner.py`` have the cases: a part is a function that gives them.
-FlashAttention-4 takes part in the last where ``flash_attn.cute`` can be imported.
+``cases.py``, ``others.py``, ``front_runner.py`` and ``sizes.py`` have the cases: a part is a function that gives them.
+FlashAttention-4 takes part in the last two where ``flash_attn.cute`` can be imported.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import triton
 from cases import OURS, Case, backward, deterministic, forward
 from front_runner import FLASH_4, front_runner, odd_forms
 from others import others
+from sizes import short_heads, single_precision, wide_heads, widths
 
 from attenio.files import write_atomically
 from attenio.measurement.graphs import captured, samples_in_turns
@@ -32,7 +33,8 @@ from attenio.measurement.provenance import provenance
 SEED = 0
 PARTS = {
     "forward": forward, "backward": backward, "deterministic": deterministic, "others": others,
-    "front runner": front_runner, "odd forms": odd_forms,
+    "front runner": front_runner, "odd forms": odd_forms, "widths": widths, "wide heads": wide_heads,
+    "single precision": single_precision, "short heads": short_heads,
 }  # fmt: skip
 # Backward passes take longer, and vary less. Three contenders have six orders, four have 24.
 REPEATS = {
@@ -43,6 +45,10 @@ REPEATS = {
     "others": 12,
     "front runner": 12,
     "odd forms": 12,
+    "widths": 12,
+    "wide heads": 12,
+    "single precision": 12,
+    "short heads": 12,
 }
 
 

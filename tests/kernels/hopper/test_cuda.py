@@ -45,9 +45,9 @@ def test_heads_are_computed_in_the_next_columns_where_keys_are_as_wide_as_values
 
 def test_only_a_length_that_tiles_divide_has_no_masks():
     (tiles, *_) = cuda_tiles(96, 96)
-    assert dict(constants_of(tiles, (96, 96), Band(), 4 * tiles.key_tile))["MASKED"] == 0
-    assert dict(constants_of(tiles, (96, 96), Band(), 4 * tiles.key_tile + 8))["MASKED"] == 1
-    assert dict(constants_of(tiles, (96, 96), CAUSAL, 4 * tiles.key_tile))["MASKED"] == 1
+    assert dict(constants_of(tiles, (96, 96), (96, 96), Band(), 4 * tiles.key_tile))["MASKED"] == 0
+    assert dict(constants_of(tiles, (96, 96), (96, 96), Band(), 4 * tiles.key_tile + 8))["MASKED"] == 1
+    assert dict(constants_of(tiles, (96, 96), (96, 96), CAUSAL, 4 * tiles.key_tile))["MASKED"] == 1
 
 
 @pytest.mark.parametrize("widths", [(96, 96), (80, 80), (192, 192), (192, 128)], ids=str)
@@ -63,7 +63,7 @@ def test_the_kernel_spills_nothing_and_multiplies_on_tensor_cores(index, widths,
 
     tiles = cuda_tiles(*widths)[index]
     element, band = ("bf16", CAUSAL) if index == 0 else ("f16", Band(below=-99, above=0))
-    constants, products = dict(constants_of(tiles, widths, band, 1000)), products_of(tiles.key_tile, widths[1])
+    constants, products = dict(constants_of(tiles, widths, widths, band, 1000)), products_of(tiles.key_tile, widths[1])
     counts = cuda_instructions(source("attenio", element, constants, products), tmp_path)
     # Scores before the loops and outputs after them, and both in loops with and without masks, 16 deep each.
     scores, outputs = f"HGMMA.64x{tiles.key_tile}x16", f"HGMMA.64x{widths[1]}x16"
@@ -98,8 +98,8 @@ def test_gradients_in_cuda_are_those_of_heads_up_to_128_wide_in_bf16():
         problem = KernelProblem(**heads, visible=Visibility(group=1, **seen), scale=1.0)
         return columns_of(problem)
 
-    assert [columns(), columns(d=40, n=4096), columns(d=72), columns(d=96, above=0)] == [64, 64, 96, 96]
-    assert columns(d=104) == columns(d=128, n=4096, above=0) == 128
+    assert [columns(), columns(d=40, n=4096), columns(d=72), columns(d=96, above=0)] == [64, 48, 80, 96]
+    assert (columns(d=8), columns(d=104), columns(d=128, n=4096, above=0)) == (16, 112, 128)
     assert not any(columns(**each) for each in ({"d": 136}, {"below": -99}, {"dtype": torch.float16}))
 
 

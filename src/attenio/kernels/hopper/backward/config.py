@@ -60,6 +60,11 @@ class BackwardConfig(NamedTuple):
         return cuda.KERNEL if self.is_cuda else str(self.kernel.fn.__name__)
 
     @property
+    def stored_columns(self) -> int:
+        """Columns of the dQ accumulators."""
+        return cuda.stored_columns(self.d) if self.is_cuda else self.d
+
+    @property
     def planned_rows(self) -> int:
         """Rows whose time launches are planned by: the tile of Gluon's kernel for such heads."""
         return backward_config(self.d, self.width).rows if self.is_cuda else self.rows

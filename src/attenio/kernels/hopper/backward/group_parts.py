@@ -54,7 +54,7 @@ def _parts(size: tuple[int, ...], columns: int, band: Band, config: "BackwardCon
 
 def head_bytes(group: int, queries: int, config: "BackwardConfig") -> int:
     """Accumulators of a batch x KV head."""
-    return 4 * group * (-(-queries // PADDING) * PADDING) * config.d
+    return 4 * group * (-(-queries // PADDING) * PADDING) * config.stored_columns
 
 
 @lru_cache(maxsize=512)

@@ -46,7 +46,7 @@ def key_stationary_gradients(
     groups, group = groups or groups_for(problem, config), problem.group
     streams, heads_at_once = groups.streams, groups.streams * groups.most * group
     statistics = RowStatistics.of(
-        problem, saved, heads_at_once, config.d, fixed_point=config.fixed_point, as_offsets=config.is_cuda
+        problem, saved, heads_at_once, config.stored_columns, fixed_point=config.fixed_point, as_offsets=config.is_cuda
     )  # fmt: skip
     call = BackwardCall.of(problem, config, VisibleRows.of(problem), statistics)
     tiles = range(-(-problem.keys // config.keys))
@@ -87,7 +87,7 @@ def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | N
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
     config, band = config_of(problem), Band.of(problem)
     groups, passing = groups_for(problem, config), problem.group * problem.queries
-    both, swept, updated = (d + width) * element, width * element, 4 * config.d
+    both, swept, updated = (d + width) * element, width * element, 4 * config.stored_columns
     fixed_point, row_bytes = config.fixed_point, 2 * OFFSETS if config.is_cuda else 8  # lse and D of a row
     scanned = problem.keys if fixed_point else 0
     between = Sweep(

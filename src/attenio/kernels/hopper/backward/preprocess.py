@@ -20,13 +20,16 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.gpu.arguments import grouped_heads
 from attenio.kernels.hopper.backward.fixed_point import Maxima, fixed_point_scale
-from attenio.kernels.hopper.cuda.key_stationary import OFFSETS
+from attenio.kernels.hopper.cuda.key_stationary import OFFSETS, SHIFT
 from attenio.kernels.replay.launches import launch_specialized
 
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.
 PADDING = 128
+# Elements of a load. Triton knows of numbers only whether they are multiples of 16: strides count loads where they can.
+_LOADED = 8
 # Numbers of a row as products take lse and delta.
 _OFFSETS = tl.constexpr(OFFSETS)
+_SHIFTED_BACK = tl.constexpr(2.0**-SHIFT)
 _LOG2_E = tl.constexpr(LOG2_E)
 _HUGE = tl.constexpr(2.0**120)
 
@@ -80,20 +83,20 @@ def _bf16_part(numbers, place):
 def _prepare(
     Out, dO, Largest, Total, Lse, Delta, DQScale, MaximaBits, batch, head, from_row, to_row, acc_row, batch_head, tile,
     o_b, o_h, o_n, g_b, g_h, g_n, queries, scale, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, PARTS: tl.constexpr,
-    AS_OFFSETS: tl.constexpr,
+    AS_OFFSETS: tl.constexpr, UNIT: tl.constexpr,
 ):  # fmt: skip
     """The numbers of 64 rows of a head, which are read from ``from_row`` on and go to ``to_row``, or ``acc_row``.
 
     They are two of fp32, or eight of bf16 ``AS_OFFSETS``: three that sum to lse over the scale, three that sum to
-    delta, and two zeros.
+    delta, and two zeros. Strides are in UNITs of elements.
     """
     of_tile, columns = tl.arange(0, 64), tl.arange(0, PADDED_WIDTH)
     positions = tile * 64 + of_tile
     inside = positions < queries
     inside_tile = inside[:, None] & (columns < WIDTH)[None, :]
     rows = positions.to(tl.int64)[:, None]
-    o = Out + batch * o_b + head * o_h + rows * o_n + columns[None, :]
-    g = dO + batch * g_b + head * g_h + rows * g_n + columns[None, :]
+    o = Out + (batch * o_b + head * o_h + rows * o_n) * UNIT + columns[None, :]
+    g = dO + (batch * g_b + head * g_h + rows * g_n) * UNIT + columns[None, :]
     total = tl.load(Total + from_row + positions, mask=inside, other=0.0)
     largest = tl.load(Largest + from_row + positions, mask=inside, other=0.0)
     output = tl.load(o, mask=inside_tile, other=0.0, eviction_policy="evict_first").to(tl.float32)
@@ -121,7 +124,7 @@ def preprocess_kernel(
     Out, dO, Largest, Total, Lse, Delta, DQAcc, DQScale, MaximaBits, dQ,
     o_b, o_h, o_n, g_b, g_h, g_n, heads, group, queries, padded, scale, first_done, done, first_next, following,
     WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, D_WIDTH: tl.constexpr, D: tl.constexpr, ACCUMULATES: tl.constexpr,
-    PARTS: tl.constexpr, AS_OFFSETS: tl.constexpr,
+    PARTS: tl.constexpr, AS_OFFSETS: tl.constexpr, UNIT: tl.constexpr,
 ):  # fmt: skip
     """A program takes 64 rows of a head that is done, one of ``done`` from ``first_done`` on, and those of one to come.
 
@@ -134,7 +137,8 @@ def preprocess_kernel(
     if ACCUMULATES:
         at = (place * padded + tile * 64) * D
         if place < done:
-            _convert(DQAcc, DQScale, dQ, first_done + place, at, tile, queries, scale, D_WIDTH, D, PARTS > 0)
+            factor = scale * _SHIFTED_BACK if AS_OFFSETS else scale
+            _convert(DQAcc, DQScale, dQ, first_done + place, at, tile, queries, factor, D_WIDTH, D, PARTS > 0)
         tl.debug_barrier()
         if place < following:
             _clear(DQAcc, at, D)
@@ -143,7 +147,7 @@ def preprocess_kernel(
         _prepare(
             Out, dO, Largest, Total, Lse, Delta, DQScale, MaximaBits, head // heads, head % heads,
             head * queries, head * padded, place * padded, head // group, tile,
-            o_b, o_h, o_n, g_b, g_h, g_n, queries, scale, WIDTH, PADDED_WIDTH, PARTS, AS_OFFSETS,
+            o_b, o_h, o_n, g_b, g_h, g_n, queries, scale, WIDTH, PADDED_WIDTH, PARTS, AS_OFFSETS, UNIT,
         )  # fmt: skip
 
 
@@ -224,7 +228,8 @@ class RowStatistics(NamedTuple):
     def between(self, done: range, following: range, query_gradient: Tensor | None = None, scale: float = 1.0) -> None:
         """After a launch for the heads that are ``done``, and before one for those that follow."""
         heads, queries, width = self.output.shape[1:]
-        maxima, group = self.maxima, self.group
+        maxima, group, strides = self.maxima, self.group, (*self.output.stride()[:3], *self.gradient.stride()[:3])
+        unit = 1 if any(stride % _LOADED for stride in strides) else _LOADED
         dq_acc, dq, widths = self.lse, self.lse, (64, 64)
         if self.dq_acc is not None and query_gradient is not None:
             dq_acc, dq = self.dq_acc, query_gradient
@@ -234,10 +239,10 @@ class RowStatistics(NamedTuple):
                 self.output, self.gradient, self.largest, self.total, self.lse, self.delta, dq_acc,
                 self.lse if self.dq_scale is None else self.dq_scale,
                 self.lse if maxima is None else maxima.bits,
-                dq, *self.output.stride()[:3], *self.gradient.stride()[:3], heads, group, queries, self.padded,
+                dq, *(stride // unit for stride in strides), heads, group, queries, self.padded,
                 scale, done.start, len(done), following.start, len(following),
             ), (
                 width, max(16, 1 << (width - 1).bit_length()), *widths, self.dq_acc is not None,
-                0 if maxima is None else maxima.bits.shape[1], self.as_offsets,
+                0 if maxima is None else maxima.bits.shape[1], self.as_offsets, unit,
             ),
         )  # fmt: skip

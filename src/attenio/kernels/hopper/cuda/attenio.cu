@@ -8,9 +8,10 @@
 //                          rescale O;  P = weights of S', while products of other consumers run
 //           O += P V_last;  write O / l, m, l
 //
-// Constants (CONSUMERS, KEY_TILE, STAGES, D, V, MASKED, BELOW, REGISTERS) and the products
+// Constants (CONSUMERS, KEY_TILE, STAGES, D, V, STORED_D, STORED_V, MASKED, BELOW, REGISTERS) and the products
 // scores_product() and outputs_product() are written in front of this text by `source.py`.
-// D and V are columns that are computed with; those past a tensor's own are zeros that TMA fills in.
+// D and V are columns that are computed with, multiples of 16, STORED_D and STORED_V those of whole panels in shared
+// memory; those past a tensor's own are zeros that TMA fills in.
 
 // NaN if one of them is: a row with such a score has no weight that is a number.
 __device__ __forceinline__ float larger_of(float x, float y) {
@@ -124,7 +125,7 @@ __device__ __forceinline__ void write_rows(const float (&o)[V / 2], const Rows &
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const int first = (chunk + i) * 4 + 2 * of;
-                words[i] = packed(o[first] * inverse, o[first + 1] * inverse);
+                words[i] = chunk + i < V / 8 ? packed(o[first] * inverse, o[first + 1] * inverse) : 0;
             }
             exchange(words, lane);
             const int column = (chunk + lane) * 8;

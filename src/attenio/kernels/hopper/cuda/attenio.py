@@ -13,12 +13,14 @@ from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, panel
-from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor
+from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, in_sectors, padded_descriptor
 from attenio.kernels.hopper.schedule import LaunchPlan
 from attenio.kernels.hopper.tiles import ROWS
 from attenio.kernels.replay.launches import launch_compiled
 
 KERNEL = "attenio_kernel"
+# Rows that read a key, from which on a copy of it pays.
+_COPIED_FROM = 4096
 
 
 class Work(ctypes.Structure):
@@ -32,23 +34,27 @@ class Work(ctypes.Structure):
 
 
 @lru_cache(maxsize=256)
-def constants_of(tiles: CudaTiles, columns: tuple[int, int], band: Band, keys: int) -> tuple[tuple[str, int], ...]:
-    """What the kernel is compiled for."""
+def constants_of(
+    tiles: CudaTiles, stored: tuple[int, int], columns: tuple[int, int], band: Band, keys: int
+) -> tuple[tuple[str, int], ...]:
+    """What the kernel is compiled for: heads of so many columns of keys and values, ``stored`` as so many."""
     masked = not band.is_dense or keys % tiles.key_tile != 0
-    d, width = columns
-    assert not d % panel(d) and not width % panel(width), "columns of whole panels are computed with"
+    assert not any(each % panel(each) for each in stored), "whole panels are stored"
+    (d, width), (used_d, used_width) = stored, (-(-each // 16) * 16 for each in columns)
     return (
-        ("CONSUMERS", tiles.consumers), ("KEY_TILE", tiles.key_tile), ("STAGES", tiles.stages), ("D", d), ("V", width),
-        ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)), ("REGISTERS", tiles.registers),
+        ("CONSUMERS", tiles.consumers), ("KEY_TILE", tiles.key_tile), ("STAGES", tiles.stages), ("D", used_d),
+        ("V", used_width), ("STORED_D", d), ("STORED_V", width), ("MASKED", int(masked)),
+        ("BELOW", int(band.cuts_before)), ("REGISTERS", tiles.registers),
     )  # fmt: skip
 
 
 def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles, plan: LaunchPlan) -> None:
     """Launch the lists of programs, queries and outputs by heads."""
     (query, scale), (d, width), band = scaled(problem), plan.columns, plan.band
+    laid = in_sectors if _pays_to_copy(problem, plan) else aligned
     described = (
-        _panels(aligned(query.flatten(1, 2)), ROWS, d), _panels(aligned(problem.key), tiles.key_tile, d),
-        _panels(aligned(problem.value), tiles.key_tile, width),
+        _panels(aligned(query.flatten(1, 2)), ROWS, d), _panels(laid(problem.key), tiles.key_tile, d),
+        _panels(laid(problem.value), tiles.key_tile, width),
     )  # fmt: skip
     sinks = None if problem.sinks is None else problem.sinks.detach().float()
     arguments = (
@@ -56,7 +62,7 @@ def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles,
         problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys, band.below, band.above,
         problem.value.shape[-1], tiles.missing_rows(problem.queries, band), scale,
     )  # fmt: skip
-    constants = constants_of(tiles, plan.columns, band, problem.keys)
+    constants = constants_of(tiles, plan.columns, (query.shape[-1], problem.value.shape[-1]), band, problem.keys)
     launcher = launcher_of(ELEMENTS[query.dtype], tiles, constants, query.device)
     launch_compiled(launcher, KERNEL, plan.programs, described, arguments, dict(constants))
 
@@ -68,7 +74,7 @@ def launcher_of(
     """Compiled and loaded once for each device."""
     del device  # a module belongs to the current one
     numbers, threads = dict(constants), WARPGROUP * (tiles.consumers + 1)
-    shared_bytes = tiles.shared_bytes(numbers["D"], numbers["V"])
+    shared_bytes = tiles.shared_bytes(numbers["STORED_D"], numbers["STORED_V"])
     text = source("attenio", element, numbers, products_of(numbers["KEY_TILE"], numbers["V"]))
     return CudaLauncher(CudaKernel(KERNEL, text, element, threads, shared_bytes, Work))
 
@@ -79,6 +85,13 @@ def products_of(key_tile: int, width: int) -> tuple[Product, ...]:
         Product("scores_product", key_tile),
         Product("outputs_product", width, a_in_registers=True, b_by_columns=True),
     )
+
+
+def _pays_to_copy(problem: KernelProblem, plan: LaunchPlan) -> bool:
+    """Whether keys and values that begin within sectors are read so often that copies pay: rows of 64 bytes, of which
+    three sectors are read for two (at 152 columns and 4K tokens the kernel takes 1.4 times as long)."""
+    narrow = any(panel(columns) == 32 for columns in plan.columns)
+    return narrow and problem.group * problem.queries >= (_COPIED_FROM if plan.band.is_dense else 2 * _COPIED_FROM)
 
 
 def _panels(tensor: Tensor, rows: int, width: int) -> TmaDescriptor:

@@ -6,8 +6,8 @@ constexpr int PRODUCER_REGISTERS = 24;
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float SLACK = 8.0f;         // an anchor follows the largest score when that is so many powers of two above
 
-constexpr int D_PANEL = panel(D), V_PANEL = panel(V);
-constexpr int Q_BYTES = ROWS * D * 2, K_BYTES = KEY_TILE * D * 2, V_BYTES = KEY_TILE * V * 2;
+constexpr int D_PANEL = panel(STORED_D), V_PANEL = panel(STORED_V);
+constexpr int Q_BYTES = ROWS * STORED_D * 2, K_BYTES = KEY_TILE * STORED_D * 2, V_BYTES = KEY_TILE * STORED_V * 2;
 constexpr int ROUND = 1024;           // a panel begins where a pattern of the swizzle does
 __host__ __device__ constexpr int rounded(int bytes) { return (bytes + ROUND - 1) / ROUND * ROUND; }
 constexpr int Q_SLOT = rounded(Q_BYTES), K_SLOT = rounded(K_BYTES), V_SLOT = rounded(V_BYTES);
@@ -84,17 +84,17 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
         for (int step = 0; step < range.stop - range.start; step++) {
             const int key = (code % 2 ? range.stop - 1 - step : range.start + step) * KEY_TILE;
             barrier_wait(shared + K_FREE + 8 * ring.stage, ring.phase ^ 1);
-            load_tile<KEY_TILE, D, D_PANEL>(shared + K_AT + ring.stage * K_SLOT, k, shared + K_FULL + 8 * ring.stage,
+            load_tile<KEY_TILE, STORED_D, D_PANEL>(shared + K_AT + ring.stage * K_SLOT, k, shared + K_FULL + 8 * ring.stage,
                                             key, head / work.group, batch);
             if (step == 0) {
                 for (int c = 0; c < CONSUMERS; c++) {
                     barrier_wait(shared + Q_FREE + 8 * c, turn ^ 1);
-                    load_tile<ROWS, D, D_PANEL>(shared + Q_AT + c * Q_SLOT, q, shared + Q_FULL + 8 * c,
+                    load_tile<ROWS, STORED_D, D_PANEL>(shared + Q_AT + c * Q_SLOT, q, shared + Q_FULL + 8 * c,
                                                 row + c * ROWS, head, batch);
                 }
             }
             barrier_wait(shared + V_FREE + 8 * ring.stage, ring.phase ^ 1);
-            load_tile<KEY_TILE, V, V_PANEL>(shared + V_AT + ring.stage * V_SLOT, v, shared + V_FULL + 8 * ring.stage,
+            load_tile<KEY_TILE, STORED_V, V_PANEL>(shared + V_AT + ring.stage * V_SLOT, v, shared + V_FULL + 8 * ring.stage,
                                             key, head / work.group, batch);
             ring.advance();
         }

@@ -19,7 +19,7 @@
 // for S of the next rows beside dP of these, and S is issued before dS is computed; else S comes after, into the
 // registers of dP.
 //
-// The constants D, MASKED and SHARED_BYTES, the products, and `key_stationary_block.cu`, `_producer.cu`, `_dq.cu`,
+// The constants D, STORED, MASKED and SHARED_BYTES, the products, and `key_stationary_block.cu`, `_producer.cu`, `_dq.cu`,
 // `_tile.cu` and `_step.cu` are written in front of this text by `source.py`.
 
 // Row tiles of a block that not all keys of a consumer are seen by, which come first.
@@ -117,7 +117,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work) {
         for (int i = 0; i < D / 2; i++) sums.dk[i] = sums.dv[i] = 0.0f;
         barrier_wait(shared + V_FULL, tile.block & 1);
         if constexpr (HOLDS_V) {
-            load_fragments(tile.v, shared + V_AT + ME * OWN_KEYS * D * 2);
+            load_fragments(tile.v, shared + V_AT + ME * OWN_KEYS * PANEL * 2);
             __syncwarp();
             if (is_first_lane()) barrier_arrive(shared + V_FREE);
         }
@@ -125,7 +125,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work) {
         done.index = present_block(shared, tile.block);  // read again, so that no register holds it in the loops
         __syncwarp();
         if (is_first_lane()) barrier_arrive(shared + K_FREE + 8 * (tile.block % K_BUFFERS));
-        round_gradient(sums.dk, work.scale, done.dk);
+        round_gradient(sums.dk, work.scale * SHIFTED_BACK, done.dk);
         round_gradient(sums.dv, SHIFTED_BACK, done.dv);
     }
     write_gradients<ME>(done, work);

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from attenio.kernels.hopper.backward.config import BackwardCall
 
 KERNEL = "key_stationary_kernel"
-# As in the kernel; offsets are numbers of bf16 of each row, three of lse, three of delta and zeros.
-ROWS, KEYS, OFFSETS = 64, 128, 8
+# As in the kernel; offsets are numbers of bf16 of each row, three of lse, three of delta and zeros; dS and dQ come
+# 2^SHIFT times too large.
+ROWS, KEYS, OFFSETS, SHIFT = 64, 128, 8, 14
 _K_BUFFERS, _PLACES, _MINUS_BYTES = 2, 4, 3 * 128
-# Columns that heads are computed in.
-WIDTHS = (64, 96, 128)
+# Columns that products have, and those of whole panels that shared memory and accumulators have.
+WIDTHS, STORED_WIDTHS = range(16, 129, 16), (32, 64, 96, 128)
 
 
 class GradientWork(ctypes.Structure):
@@ -56,20 +57,25 @@ def columns_of(problem: KernelProblem) -> int | None:
     return next((columns for columns in WIDTHS if widest <= columns), None)
 
 
+def stored_columns(d: int) -> int:
+    """Columns in shared memory of heads that are computed in ``d``."""
+    return next(columns for columns in STORED_WIDTHS if d <= columns)
+
+
 def dq_columns(d: int) -> int:
     """Columns of a product of dQ: consumers have half of 128 each, and a warpgroup of its own all of fewer."""
-    return d // 2 if d == WIDTHS[-1] else d
+    return stored_columns(d) // 2 if stored_columns(d) == 128 else d
 
 
 def rings_of(d: int) -> tuple[int, int, int]:
     """Stages of rows, slots of dS and tiles of dQ that leave, as in the kernel."""
-    return {64: (4, 4, 2), 96: (3, 3, 1), 128: (2, 2, 2)}[d]
+    return {32: (4, 4, 2), 64: (4, 4, 2), 96: (3, 3, 1), 128: (2, 2, 2)}[stored_columns(d)]
 
 
 def shared_bytes(d: int) -> int:
     """Q and dO of every stage, K twice and V, slots of dS, tiles of dQ, offsets of rows, numbers and barriers."""
     stages, slots, staged = rings_of(d)
-    matrices = 2 * d * (2 * stages * ROWS + (_K_BUFFERS + 1) * KEYS) + 2 * slots * KEYS * ROWS
+    matrices = 2 * stored_columns(d) * (2 * stages * ROWS + (_K_BUFFERS + 1) * KEYS) + 2 * slots * KEYS * ROWS
     rows = 4 * staged * ROWS * dq_columns(d) + 2 * OFFSETS * stages * ROWS
     numbers, barriers = 8 * _K_BUFFERS + 4 * _PLACES, 3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots
     return matrices + rows + _MINUS_BYTES + numbers + 8 * barriers
@@ -80,7 +86,7 @@ def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
     problem, band, statistics, device = call.problem, call.visible.band, call.statistics, call.query.device
     d = call.config.d
     described = tuple(
-        padded_descriptor(tensor, rows, panel(d))
+        padded_descriptor(tensor, rows, panel(stored_columns(d)))
         for tensor, rows in ((call.query, ROWS), (call.key, KEYS), (call.value, KEYS), (call.gradient, ROWS))
     )
     programs = min(chunk.blocks, processors_of(device))
@@ -100,7 +106,7 @@ def launcher_of(element: str, d: int, device: torch.device, *, masked: bool) -> 
     """Compiled and loaded once for each device."""
     del device  # a module belongs to the current one
     text = gradient_source(element, d, masked=masked)
-    warpgroups = 4 if dq_columns(d) == d else 3
+    warpgroups = 3 if stored_columns(d) == 128 else 4
     return CudaLauncher(CudaKernel(KERNEL, text, element, WARPGROUP * warpgroups, shared_bytes(d), GradientWork))
 
 
@@ -112,5 +118,5 @@ def gradient_source(element: str, d: int, *, masked: bool) -> str:
         Product("gradient_product", d, a_in_registers=True, b_by_columns=True),
         Product("query_product", dq_columns(d), a_by_columns=True, b_by_columns=True),
     )  # fmt: skip
-    constants = {"D": d, "MASKED": int(masked), "SHARED_BYTES": shared_bytes(d)}
+    constants = {"D": d, "STORED": stored_columns(d), "MASKED": int(masked), "SHARED_BYTES": shared_bytes(d)}
     return source("key_stationary", element, constants, products)

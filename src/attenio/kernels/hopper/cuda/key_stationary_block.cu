@@ -1,23 +1,26 @@
 // Of `key_stationary.cu`: sizes, places in shared memory, what a launch hands over, and which block is which.
 
 constexpr int ROWS = 64, KEYS = 128, OWN_KEYS = 64, CONSUMERS = 2;
-constexpr int STAGES = D == 64 ? 4 : D == 96 ? 3 : 2, SLOTS = D == 64 ? 4 : D == 96 ? 3 : 2, K_BUFFERS = 2;
+// Products have D columns, a multiple of 16; shared memory and the accumulators of dQ have STORED, whole panels.
+constexpr int STAGES = STORED <= 64 ? 4 : STORED == 96 ? 3 : 2, SLOTS = STAGES, K_BUFFERS = 2;
 // Whether consumers compute dQ, half of the columns each, or a warpgroup of its own does.
-constexpr bool SHARES_DQ = D == 128;
+constexpr bool SHARES_DQ = STORED == 128;
 // Tiles of dQ that leave at once; each consumer that computes dQ has one.
-constexpr int DQ_COLUMNS = SHARES_DQ ? D / CONSUMERS : D, STAGED = D == 96 ? 1 : 2, LEAVING = SHARES_DQ ? 0 : STAGED - 1;
-constexpr int PANEL = panel(D), PANELS = D / PANEL;
+constexpr int DQ_COLUMNS = SHARES_DQ ? STORED / CONSUMERS : D, STAGED = STORED == 96 ? 1 : 2;
+constexpr int LEAVING = SHARES_DQ ? 0 : STAGED - 1;
+constexpr int PANEL = panel(STORED), PANELS = STORED / PANEL;
 // Whether registers hold V, and S of the next rows beside dP of these.
-constexpr bool HOLDS_V = D == 64, HOLDS_BOTH = D == 64;
+constexpr bool HOLDS_V = STORED <= 64, HOLDS_BOTH = STORED <= 64;
 // Registers of a thread: 128 at the start, of four warpgroups, or 168 of three.
-constexpr int REGISTERS = SHARES_DQ ? 240 : D == 64 ? 208 : 200, DQ_REGISTERS = D == 64 ? 64 : 80;
+constexpr int REGISTERS = SHARES_DQ ? 240 : STORED <= 64 ? 208 : 200, DQ_REGISTERS = STORED <= 64 ? 64 : 80;
 constexpr int PRODUCER_REGISTERS = SHARES_DQ ? 24 : 32;
 constexpr int DQ_WARPGROUP = CONSUMERS, PRODUCER = SHARES_DQ ? CONSUMERS : CONSUMERS + 1, DQ_BARRIER = 1;
-// P is held times 2 to this, in fp16, which has three bits more than bf16 and is subnormal below 2^-14.
+// P is held times 2 to this, in fp16, which has three bits more than bf16 and is subnormal below 2^-14; dS and sums of
+// products with either are that much larger too.
 constexpr float SHIFT = 14.0f, SHIFTED_BACK = 1.0f / 16384.0f;
 constexpr int APART = 16;             // how many row tiles apart blocks begin that add to the same rows of dQ
 constexpr int OFFSETS = 8, OFFSET_BYTES = ROWS * OFFSETS * 2;  // numbers of a row: three of lse, three of delta, zeros
-constexpr int ROW_BYTES = ROWS * D * 2, KEY_BYTES = KEYS * D * 2;
+constexpr int ROW_BYTES = ROWS * STORED * 2, KEY_BYTES = KEYS * STORED * 2;
 constexpr int DS_BYTES = OWN_KEYS * ROWS * 2, DQ_BYTES = ROWS * DQ_COLUMNS * 4;
 constexpr int Q_AT = 0, DO_AT = Q_AT + STAGES * ROW_BYTES, K_AT = DO_AT + STAGES * ROW_BYTES;
 constexpr int V_AT = K_AT + K_BUFFERS * KEY_BYTES, DS_AT = V_AT + KEY_BYTES;

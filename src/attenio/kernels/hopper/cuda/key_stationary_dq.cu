@@ -53,6 +53,7 @@ __device__ __forceinline__ void add_query_gradients(u32 memory, const Work &work
         const Block block = block_of(index, work);
         for (int head = 0; head < work.group; head++) {
             const int of_launch = (block.batch_head - work.first_head) * work.group + head;
+#pragma unroll 1
             for (int step = 0; step < block.tiles; step++) {
                 barrier_wait(shared + DS_FULL + 8 * (tile % SLOTS), tile / SLOTS & 1);
                 u32 shared = recomputed(memory);
@@ -63,7 +64,7 @@ __device__ __forceinline__ void add_query_gradients(u32 memory, const Work &work
                 products_wait<0>(dq);
                 if (arrives) barrier_arrive(shared + DS_FREE + 8 * (tile % SLOTS));
                 add_tile<0>(dq, shared + DQ_AT + tile % STAGED * DQ_BYTES,
-                            work.QueryGradients + (static_cast<long long>(of_launch) * work.padded + block.row(step)) * D);
+                            work.QueryGradients + (static_cast<long long>(of_launch) * work.padded + block.row(step)) * STORED);
                 tile++;
             }
         }

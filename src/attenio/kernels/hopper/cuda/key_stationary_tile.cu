@@ -1,12 +1,13 @@
 // Of `key_stationary.cu`: what a consumer does with one tile of rows.
 
-// 64 rows of a matrix, as wgmma takes them out of registers.
+// 64 rows of a matrix of one panel, as wgmma takes them out of registers.
 template <int COUNT>
 __device__ __forceinline__ void load_fragments(u32 (&to)[COUNT], u32 from) {
     const int lane = threadIdx.x % 32, row = threadIdx.x % WARPGROUP / 32 * 16 + lane % 16;
+    const int swizzle = PANEL == 64 ? row % 8 : row / 2 % 4;  // of 128 bytes, and of 64
 #pragma unroll
     for (int step = 0; step < COUNT / 4; step++) {
-        const u32 at = from + row * 128 + ((2 * step + lane / 16) ^ row % 8) * 16;
+        const u32 at = from + row * PANEL * 2 + ((2 * step + lane / 16) ^ swizzle) * 16;
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(to[4 * step]), "=r"(to[4 * step + 1]), "=r"(to[4 * step + 2]), "=r"(to[4 * step + 3])
                      : "r"(at)
@@ -79,7 +80,7 @@ __device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS
     }
 }
 
-// dS of half of a tile of rows, shared with the warpgroup that computes dQ; P becomes what dV takes.
+// dS times 2^SHIFT of half of a tile of rows, shared with the warpgroup that computes dQ; P becomes what dV takes.
 __device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[ROWS / 4], u32 (&ds)[ROWS / 4], u32 slot,
                                          int half) {
     const int lane = threadIdx.x % 32, key = threadIdx.x % WARPGROUP / 32 * 16 + lane % 16;
@@ -90,8 +91,7 @@ __device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[R
         for (int of = 0; of < 2; of++) {
             float weights[2];
             of_fp16(p[2 * j + of], weights[0], weights[1]);
-            ds[2 * j + of] = packed(weights[0] * (dp[4 * j + 2 * of] * SHIFTED_BACK),
-                                    weights[1] * (dp[4 * j + 2 * of + 1] * SHIFTED_BACK));
+            ds[2 * j + of] = packed(weights[0] * dp[4 * j + 2 * of], weights[1] * dp[4 * j + 2 * of + 1]);
             p[2 * j + of] = packed(weights[0], weights[1]);
         }
         if (j % 2) {
@@ -122,7 +122,7 @@ __device__ __forceinline__ void write_gradient(const u32 (&of)[D / 4], u16 *to, 
         for (int chunk = 0; chunk < D / 8; chunk += 4) {
             u32 words[4];
 #pragma unroll
-            for (int i = 0; i < 4; i++) words[i] = of[half * (D / 8) + chunk + i];
+            for (int i = 0; i < 4; i++) words[i] = chunk + i < D / 8 ? of[half * (D / 8) + chunk + i] : 0;
             exchange(words, lane);
             const int column = (chunk + lane) * 8;
             if (at < keys && column < width)
@@ -236,8 +236,11 @@ __device__ __forceinline__ void issue_dq(float (&dq)[DQ_COLUMNS / 2], const Tile
 template <int ME>
 __device__ __forceinline__ void add_dq(const float (&dq)[DQ_COLUMNS / 2], u32 number, u32 shared, const Work &work) {
     if (is_first_lane()) barrier_arrive(shared + DS_FREE + 8 * (number % SLOTS));
-    int place;
-    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(place) : "r"(shared + PLACES_AT + 4 * (number % PLACES)) : "memory");
+    int place = 0;  // of the thread that has it written
+    asm volatile("{\n.reg .pred first;\nsetp.eq.u32 first, %2, 0;\n@first ld.shared.s32 %0, [%1];\n}"
+                 : "+r"(place)
+                 : "r"(shared + PLACES_AT + 4 * (number % PLACES)), "r"(threadIdx.x % WARPGROUP)
+                 : "memory");
     add_tile<ME>(dq, shared + DQ_AT + ME * DQ_BYTES,
-                 work.QueryGradients + static_cast<long long>(place) * D + ME * ROWS * DQ_COLUMNS);
+                 work.QueryGradients + static_cast<long long>(place) * STORED + ME * ROWS * DQ_COLUMNS);
 }
