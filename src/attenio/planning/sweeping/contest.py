@@ -4,6 +4,7 @@ The same floors rule out the same dataflows as in ``search.contest``. FLAT wins 
 keys, a memory of a few words); where it may, a case is handed back to be planned alone.
 """
 
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ from attenio.workload import Direction
 
 # They make the same products, which are made together for the cases that any of these may win.
 _OF_PRODUCTS = (Dataflow.SPILLED_GRADIENTS, Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)
+# Gradients with tiles beside slots, of which many are tried.
+_WITH_SLOTS = (Dataflow.KEPT_ROW_GRADIENTS, Dataflow.TWO_PASS)
 
 
 class _Entrant(NamedTuple):
@@ -36,13 +39,15 @@ def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np
     """Offer the plans of every dataflow of one pass; returns which cases have to be planned alone."""
     every = _entrants(cases, direction)
     out = _left_out(cases) if direction is Direction.FORWARD else {}
-    for entrant in sorted(every, key=lambda each: (_turn(each), each.rank)):
-        if entrant.dataflow is Dataflow.TWO_PASS:
-            _offer(cases, entrant, best, out=_out_of_two_passes(cases, entrant.form), together=True)
-        elif entrant.dataflow not in _OF_PRODUCTS:
-            _offer(cases, entrant, best, out=out.get(entrant.dataflow))
-    if direction is Direction.BACKWARD:
-        _offer_products(cases, [each for each in every if each.dataflow in _OF_PRODUCTS], best)
+    for of_products, entrants in groupby(sorted(every, key=_turn), key=lambda each: each.dataflow in _OF_PRODUCTS):
+        if of_products:
+            _offer_products(cases, list(entrants), best)
+            continue
+        for entrant in entrants:
+            if entrant.dataflow is Dataflow.TWO_PASS:
+                _offer(cases, entrant, best, out=_out_of_two_passes(cases, entrant.form), together=True)
+            else:
+                _offer(cases, entrant, best, out=out.get(entrant.dataflow))
     return _flat_may_win(cases) if direction is Direction.FORWARD else np.zeros(len(cases), dtype=np.bool_)
 
 
@@ -52,13 +57,18 @@ def _entrants(cases: Cases, direction: Direction) -> list[_Entrant]:
     return [each for each in numbered if each.dataflow is not Dataflow.FLAT]
 
 
-def _turn(entrant: _Entrant) -> int:
-    """Few tiles that heads share are searched before many, of which they rule out most; two passes with slots last."""
+def _turn(entrant: _Entrant) -> tuple[int, int]:
+    """Few tiles that heads share are searched before many, of which they rule out most; gradients with slots last.
+
+    Of these the forms for some masks alone come first: they have fewer tiles.
+    """
+    if entrant.dataflow in _OF_PRODUCTS:
+        return 3, entrant.rank
+    if entrant.dataflow in _WITH_SLOTS:
+        return 4, -entrant.rank
     if entrant.dataflow is Dataflow.ATTENIO:
-        return 0
-    if entrant.dataflow is Dataflow.TWO_PASS and "kept_keys" in entrant.form.names:
-        return 3
-    return 1 if entrant.form.names[0] in ("stacked_rows", "group_positions") else 2
+        return 0, entrant.rank
+    return 1 if entrant.form.names[0] in ("stacked_rows", "group_positions") else 2, entrant.rank
 
 
 def _left_out(cases: Cases) -> dict[Dataflow, NDArray[np.bool_]]:

@@ -4,7 +4,7 @@ Cases have a few options each, of which the one with the least floor is searched
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -16,8 +16,8 @@ from attenio.planning.sweeping.room import row_room, unit_of_positions
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 from attenio.planning.words.cuts import head_tiles
 
-# The words of an option, and what equals are ordered by, for some of the cases.
-Evaluate = Callable[[int, Ints], tuple[Ints, ...]]
+# The words of an option, or of one for each, and what equals are ordered by, for some of the cases.
+Evaluate = Callable[[Counts, Ints], tuple[Ints, ...]]
 
 
 def best_of_options(floors: Ints, evaluate: Evaluate, width: int, limit: Ints | None = None) -> list[Ints]:
@@ -27,12 +27,13 @@ def best_of_options(floors: Ints, evaluate: Evaluate, width: int, limit: Ints | 
     """
     best = [np.full(floors.shape[1], NOTHING, dtype=np.int64) for _ in range(width)]
     first, most = floors.argmin(axis=0), NOTHING - 1 if limit is None else np.minimum(limit, NOTHING - 1)
-    for promising in (True, False):
-        for option in range(floors.shape[0]):
-            within = (floors[option] <= best[0]) & (floors[option] <= most)
-            cases = np.flatnonzero(within & ((first == option) == promising))
-            if cases.size:
-                _take_least(best, cases, evaluate(option, cases))
+    cases = np.flatnonzero(floors.min(axis=0) <= most)
+    if cases.size:
+        _take_least(best, cases, evaluate(first[cases], cases))
+    for option, floor in enumerate(floors):
+        cases = np.flatnonzero((floor <= np.minimum(best[0], most)) & (first != option))
+        if cases.size:
+            _take_least(best, cases, evaluate(option, cases))
     return best
 
 
@@ -88,13 +89,14 @@ def best_head_tiles(forms: HeadForms) -> tuple[Ints, Ints, Ints]:
 
 
 def _best_of_group(forms: HeadForms, options: tuple[tuple[int, int], ...]) -> list[Ints]:
-    rows = [forms.rows_only(count, heads) for count, heads in options]
-    most = [forms.most_positions(heads) for _, heads in options]
+    rows, most = forms.rows_only(1, 1), np.stack([forms.most_positions(heads) for _, heads in options])
+    counts, sizes = np.array(options, dtype=np.int64).T
 
-    def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
-        words, tiles = best_row_tiles(take(rows[option], index), most[option][index])
-        heads = options[option][1]
-        return words, heads * tiles, np.full(len(index), heads, dtype=np.int64), tiles
+    def evaluate(option: Counts, index: Ints) -> tuple[Ints, ...]:
+        some, heads = take(rows, index), sizes[option]
+        shared = replace(some, loads=counts[option] * some.loads, unit=unit_of_positions(some.unit, heads))
+        words, tiles = best_row_tiles(shared, most[option, index])
+        return words, heads * tiles, heads + 0 * tiles, tiles
 
-    floors = [row_floors(each, positions) for each, positions in zip(rows, most, strict=True)]
+    floors = [row_floors(forms.rows_only(*each), positions) for each, positions in zip(options, most, strict=True)]
     return best_of_options(np.stack(floors), evaluate, 4, forms.limit)

@@ -32,15 +32,15 @@ def _best_of_width(cases: Cases, width: int, extra: int) -> list[Ints]:
         fits = (cases.fast_words - 1) // ((columns + extra) * cases.intermediate_words)
         return largest_sizes(fits, cases.rows, cases.row_unit)
 
-    def evaluate(option: int, index: Ints) -> tuple[Ints, ...]:
-        reads, _ = options[option]
-        words, rows = best_row_tiles(take(forms, index), most[option][index])
-        return words + reads * written[index], rows
+    def evaluate(option: Counts, index: Ints) -> tuple[Ints, ...]:
+        words, rows = best_row_tiles(take(forms, index), most[option, index])
+        return words + reads[option] * written[index], rows
 
-    most = [most_rows(columns) for _, columns in options]
+    reads = np.array([count for count, _ in options], dtype=np.int64)
+    most = np.stack([most_rows(columns) for _, columns in options])
     floors = [
-        np.where(rows >= 1, reads * written, 0) + row_floors(forms, rows)
-        for (reads, _), rows in zip(options, most, strict=True)
+        np.where(rows >= 1, count * written, 0) + row_floors(forms, rows)
+        for count, rows in zip(reads, most, strict=True)
     ]
     return best_of_options(np.stack(floors), evaluate, 2)
 

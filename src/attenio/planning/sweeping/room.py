@@ -25,7 +25,7 @@ def rounded_up(sizes: Counts, unit: Counts) -> Counts:
     return sizes if type(unit) is int and unit == 1 else ceil_div(sizes, unit) * unit
 
 
-def unit_of_positions(unit: Counts, heads: int) -> Counts:
+def unit_of_positions(unit: Counts, heads: Counts) -> Counts:
     """As ``Granularity.positions``."""
     return unit if type(unit) is int and unit == 1 else unit // np.gcd(unit, heads)
 

@@ -82,7 +82,8 @@ def _best_masked(forms: RowForms, most: Ints, words: Ints, tiles: Ints) -> tuple
     for index in np.flatnonzero(alone).tolist():
         words[index], tiles[index] = _best_alone(forms, index, int(most[index]))
     every = 2 * ends >= span
-    for batch in _batches(np.where(every & ~alone, span, 0)):
+    # free tiles have been tried up to the largest
+    for batch in _batches(np.where(every & ~alone, span - free, 0)):
         some = take(forms, batch.owner)
         take_better((words, tiles), batch, some, lowest[batch.owner] + batch.number * some.unit)
     for piece in pieces:
