@@ -53,6 +53,9 @@ def test_the_version_is_one_line(attenio: Any) -> None:
         (["plan", "--seq-len", "4K"], "unknown option --seq-len; did you mean --n? 'attenio plan --help'"),
         (["bounds", "--head_dim", "64"], "unknown option --head_dim; did you mean --d?"),
         (["machines", "--gpu", "h100"], "unknown option --gpu; 'attenio machines --help'"),  # has no --machine
+        (["plan", "--window", "4K"], "unknown option --window; did you mean --mask?"),
+        (["plan", "--budget", "4K"], "unknown option --budget; 'attenio plan --help' explains"),
+        (["plan", "--verbose"], "unknown option --verbose; 'attenio plan --help' explains"),
         (["--vrsion"], "unknown option --vrsion; did you mean --version?"),
         (["plan", "--n"], "option '--n' requires an argument; 'attenio --help' explains"),
         (["run", "--seed", "abc"], "seed is 'abc'; write a"),

@@ -87,6 +87,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("batch-size", "bs"), "batch"),
     **dict.fromkeys(("type", "precision", "data-type"), "dtype"),
     **dict.fromkeys(("output", "file", "save"), "out"),
+    **dict.fromkeys(("causal", "is-causal", "window", "sliding-window"), "mask"),
 }
 
 
@@ -96,10 +97,12 @@ def _usage_message(problem: Any) -> str:
     context = getattr(problem, "ctx", None)
     help_line = f"'{context.command_path} --help' explains" if context is not None else "'attenio --help' explains"
     if hasattr(problem, "option_name") and context is not None and type(problem).__name__ == "NoSuchOption":
-        known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
-        elsewhere = f"--{_CALLED_ELSEWHERE.get(problem.option_name.lstrip('-').replace('_', '-'))}"
-        meant = elsewhere if elsewhere in known else problem.option_name
-        return f"unknown option {problem.option_name}; {did_you_mean(meant, known)}{help_line}"
+        # without their dashes, which all have in common
+        known = [name[2:] for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
+        given = problem.option_name.lstrip("-").replace("_", "-")
+        elsewhere = _CALLED_ELSEWHERE.get(given, given)
+        hint = did_you_mean(elsewhere if elsewhere in known else given, known).replace("mean ", "mean --")
+        return f"unknown option {problem.option_name}; {hint}{help_line}"
     message = str(problem.format_message()).strip().rstrip(".")
     if message.startswith("No such command") and context is not None:
         name = message.split("'")[1]
