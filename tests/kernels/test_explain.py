@@ -35,6 +35,12 @@ def test_a_plan_fits_its_cache_moves_no_less_than_the_bound_and_reads_as_text_an
     assert str(found.plan.tiles) in str(found) and found.bound.theorem in str(found)
 
 
+def test_words_of_another_type_than_the_tensors_are_told():
+    said = "tensors are bfloat16; words and tiles are of fp32, as all are planned on this device"
+    q = torch.randn(1, 2, 16, 8)
+    assert said in str(explain(q.bfloat16(), q.bfloat16(), q.bfloat16())) and "tensors are" not in str(explain(q, q, q))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_a_gpu_that_is_not_here_can_be_asked_about_without_memory_for_tensors(case):
     pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")

@@ -1,6 +1,6 @@
 """``explain()``: what ``attention()`` would run on this machine, what that moves, and what the others would."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any, Never
@@ -206,8 +206,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
         way = way_for(problem, tolerance, machine)
     if sinks is not None and not choice.folds_sinks:
         notes.append("sinks shrink outputs after the kernel: outputs are read and written once more")
-    if problem.values_in_keys:
-        notes.append(_latent_note(problem, choice))
+    notes += _notes_of(problem, place, choice)
     if deterministic:
         notes.append("results repeat to the bit: every sum is taken in one order, or in fixed point")
     return Explanation(
@@ -239,13 +238,19 @@ def _plan_of(choice: Choice, workload: Workload, here: Machine, notes: list[str]
             notes.append(f"{_CROWDED}: words are those of {tiles['head_tile']} at a time")
 
 
-def _latent_note(problem: KernelProblem, choice: Choice) -> str:
-    """What is read of keys that hold their values."""
+def _notes_of(problem: KernelProblem, place: Place, choice: Choice) -> Iterator[str]:
+    """What words are of where tensors are of another type, and what is read of keys that hold their values."""
+    given = str(problem.query.dtype).removeprefix("torch.")
+    if problem.query.element_size() != place.dtype.bytes:
+        yield f"tensors are {given}; words and tiles are of {place.dtype.value}, as all are planned on this device"
+    if not problem.values_in_keys:
+        return
     d, width = problem.key.shape[-1], problem.value.shape[-1]
     words, apart = (show_words(problem.batch * problem.kv_heads * problem.keys * each) for each in (d, d + width))
     if choice.values_in_keys:
-        return f"values are the first {width} columns of keys: the latent is read once for both, {words}, not {apart}"
-    return f"values are the first {width} columns of keys, {words}; this kernel reads them once more, {apart}"
+        yield f"values are the first {width} columns of keys: the latent is read once for both, {words}, not {apart}"
+    else:
+        yield f"values are the first {width} columns of keys, {words}; this kernel reads them once more, {apart}"
 
 
 def _runs_on_pages(problem: PagedProblem, *, together: bool) -> str:
