@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from math import sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,6 +161,13 @@ def test_edges_add_to_all_other_bounds_where_fast_memory_is_a_window_or_half_of_
     others = (bound for bound in bounds if bound.theorem != "mask-edges")
     edges = next(bound.words for bound in bounds if bound.theorem == "mask-edges")
     assert edges > times * largest_ordinary(others).words
+
+
+def test_what_the_bound_counts_is_said_beside_it_and_in_the_glossary() -> None:
+    (bound,) = mask_edges(Workload(n=64, d=4, mask="causal"), 64)
+    assert "a tile across an edge of the mask holds pairs that no row needs" in bound.regime
+    glossary = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert "\nmask edge\n" in glossary and "`mask-edges`" in glossary
 
 
 def test_masks_without_edges_have_no_such_bound() -> None:

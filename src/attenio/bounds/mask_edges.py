@@ -168,7 +168,7 @@ def mask_edges(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
         words=int(edge_words(edges, *sizes, direction)) if may_be_ahead(band, sizes, direction) else 0,
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
-        regime="M + k T, for the best whole number k of epochs and strips along the edges of the mask",
+        regime="causal or a window: M + k T, where a tile across an edge of the mask holds pairs that no row needs",
         assumptions=(
             *(_FORWARD if forward else _BACKWARD),
             "recomputation allowed",
