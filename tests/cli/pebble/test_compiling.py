@@ -15,6 +15,16 @@ def test_compiling_is_told_when_it_begins_and_once(capsys):
         assert capsys.readouterr().err == TOLD
 
 
+def test_compiling_that_goes_on_is_told_now_and_then(capsys, monkeypatch):
+    clock = iter([10.0, 20.0, 75.0, 80.0, 110.0])
+    monkeypatch.setattr(compiling, "monotonic", lambda: next(clock))
+    with telling_of_compiling():
+        for more in range(5):
+            numba.njit(lambda x, more=more: x + more)(1)
+    still = "attenio: still compiling after {} s\n"
+    assert capsys.readouterr().err == TOLD + still.format(65) + still.format(100)
+
+
 def test_nothing_is_told_of_what_was_compiled_before(capsys):
     compiled = numba.njit(lambda x: x + 3)
     compiled(1)

@@ -1,18 +1,21 @@
-"""A word to those who wait: the first search on a computer is compiled, and its time limit begins after that."""
+"""A word now and then to those who wait: the first search on a computer is compiled; its time limit begins later."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from time import monotonic
 from typing import Any
 
 from attenio.cli.output import print_aside
+from attenio.quantities import show_seconds
 
 _TOLD = "compiling the search, about a minute, once on this computer; the time limit begins after that"
+_AGAIN_SECONDS = 30.0
 
 
 @contextmanager
 def telling_of_compiling() -> Iterator[None]:
-    """Say once that compiling takes a while, when the compiler sets to work on anything in here.
+    """Say that compiling takes a while when the compiler sets to work on anything in here, and then that it goes on.
 
     What was compiled before is read from files, of which nothing is said, nor of what is refused before it is compiled.
     Without a compiler nothing is said: the engine is about to say which extra has it.
@@ -23,12 +26,13 @@ def telling_of_compiling() -> Iterator[None]:
     from numba.core.event import Listener, install_listener
 
     class Teller(Listener):  # type: ignore[misc, unused-ignore]  # numba is untyped
-        told = False
+        began = due = 0.0
 
         def on_start(self, event: Any) -> None:
-            if not self.told:
-                self.told = True
-                print_aside(_TOLD)
+            now = monotonic()
+            if now >= self.due:
+                print_aside(f"still compiling after {show_seconds(round(now - self.began))}" if self.began else _TOLD)
+                self.began, self.due = self.began or now, now + _AGAIN_SECONDS
 
         def on_end(self, event: Any) -> None:
             pass
