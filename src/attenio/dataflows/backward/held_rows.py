@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
+from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import stream_delta
+from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
 from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory, Tile
 from attenio.memory.indices import Indices
@@ -47,3 +48,13 @@ def room_for_rows(
                 yield HeldRows(Q, dO, L, D, dQ)
 
         yield holding
+
+
+def take_in(
+    problem: BackwardProblem, fast: FastMemory, rows: HeldRows, key: tuple[Tile, Tile], where: tuple[Indices, Indices]
+) -> None:
+    """The rows at some places, with these names, take in a key and its value."""
+    at, named = where
+    Q, dO, L, D, dQ = (part(tile, at, named) for tile in rows)
+    add_gradients(fast, problem.arithmetic, (Q, dO, L, D), key, Sums(dQ=dQ))
+    rows.dQ.values[at] = dQ.values

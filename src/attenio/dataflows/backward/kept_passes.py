@@ -17,15 +17,15 @@ store zeros for rows and keys that nothing needs
 
 import numpy as np
 
-from attenio.dataflows.backward.held_rows import HeldRows, room_for_rows
-from attenio.dataflows.backward.passing_rows import PassingRows, part
+from attenio.dataflows.backward.held_keys import in_slot, meet, room_for_keys
+from attenio.dataflows.backward.held_rows import room_for_rows, take_in
+from attenio.dataflows.backward.passing_rows import PassingRows
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
-from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
+from attenio.dataflows.key_slots import keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.key_tiles import KeyTiles, required_scores
 from attenio.dataflows.online_softmax import ONE
-from attenio.memory import FastMemory, SlowArray, Tile
+from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import as_array, compact
 
 
@@ -51,33 +51,14 @@ def query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int,
                 rows = problem.rows_of(heads, positions)
                 with holding(rows) as held:
                     for visit in visited:
-                        _take_in(fast, problem, held, keys, (positions, visit))
+                        key = np.array([visit.key])
+                        at = np.flatnonzero(pattern.required(positions.start, positions.stop, key)[:, 0])
+                        named = compact(as_array(rows)[at])
+                        take_in(problem, fast, held, in_slot(problem, fast, keys, visit), (at, named))
                     fast.store(held.dQ, problem.dQ)
                     fast.store(held.D, delta)
                     written[as_array(rows)] = True
     store_zeros(fast, problem.dQ, written)
-
-
-def _take_in(
-    fast: FastMemory,
-    problem: BackwardProblem,
-    rows: HeldRows,
-    keys: tuple[Tile, Tile],
-    where: tuple[slice, Visit],
-) -> None:
-    """The rows of a tile that need a key take it in."""
-    positions, visit = where
-    key, slot = slice(visit.key, visit.key + 1), slice(visit.slot, visit.slot + 1)
-    if visit.arrives:
-        for source, tile in zip((problem.K, problem.V), keys, strict=True):
-            fast.load(source, tile, key, at=np.array([visit.slot]))
-    k, v = (part(tile, slot, key) for tile in keys)
-    needing = problem.pattern.required(positions.start, positions.stop, np.array([visit.key]))[:, 0]
-    at = np.flatnonzero(needing)
-    named = compact(as_array(rows.Q.rows)[at])
-    Q, dO, L, D, dQ = (part(tile, at, named) for tile in rows)
-    add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (k, v), Sums(dQ=dQ))
-    rows.dQ.values[at] = dQ.values
 
 
 def key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
@@ -87,25 +68,16 @@ def key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, i
     visits = turns(needed_by_tiles(across, c), slots=slots, keeping=keeping_slots(across, slots))
     arrays = ((problem.Q, problem.Q.columns), (problem.dO, problem.V.columns), (problem.L, ONE), (delta, ONE))
     with (
-        fast.buffer("K", c, problem.depth) as K_buffer,
-        fast.buffer("V", c, problem.width) as V_buffer,
-        fast.scratch("dK", c, problem.depth) as dK_buffer,
-        fast.scratch("dV", c, problem.width) as dV_buffer,
+        room_for_keys(problem, c, fast) as holding,
         fast.scratch("S", 1, 1),
         fast.scratch("dP", 1, 1),
         PassingRows(problem, fast, slots, arrays) as rows,
     ):
         for j, visited in zip(KeyTiles(problem, c), (each for each in visits if each), strict=True):
-            touched = compact(j.keys)
-            dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
-            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+            with holding(compact(j.keys)) as held:
                 for visit in visited:
                     Q, dO, L, D = rows.visiting(visit)
                     needing = required_scores(pattern, np.array([visit.key]), j.keys)[0]
-                    at, named = np.flatnonzero(needing), compact(j.keys[needing])
-                    K, V, dK, dV = (part(tile, at, named) for tile in (K_j, V_j, dK_j, dV_j))
-                    add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (K, V), Sums(dK=dK, dV=dV))
-                    dK_j.values[at], dV_j.values[at] = dK.values, dV.values
-            fast.store(dK_j, problem.dK)
-            fast.store(dV_j, problem.dV)
+                    where = np.flatnonzero(needing), compact(j.keys[needing])
+                    meet(problem, fast, (Q, dO, L, D), held, where)
     store_key_zeros(fast, pattern, problem.dK, problem.dV)

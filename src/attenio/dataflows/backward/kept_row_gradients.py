@@ -20,68 +20,51 @@ more keys stay: that pays where values are wider than keys.
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import NamedTuple, Self
+from contextlib import ExitStack, contextmanager
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.dataflows.backward.held_keys import meet, room_for_keys
 from attenio.dataflows.backward.held_rows import HeldRows
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
+from attenio.dataflows.backward.steps import stream_delta
 from attenio.dataflows.backward.values_apart import value_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.key_tiles import KeyTiles, required_scores
 from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.rolling import Turn
-from attenio.memory import FastMemory, Tile
+from attenio.memory import FastMemory
 from attenio.memory.indices import Indices, compact
 from attenio.planning.plan import Tiles
 
 
 def kept_row_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
-    pattern, depth, width, group = problem.pattern, problem.depth, problem.width, problem.group
+    pattern, group = problem.pattern, problem.group
     b, slots = min(tiles["key_tile"], pattern.keys), min(tiles["kept_rows"], pattern.rows)
     key_tiles, across, apart = KeyTiles(problem, b), pattern.transposed, "value_columns" in tiles
     visits = turns(needed_by_tiles(across, b), slots=slots, keeping=keeping_slots(across, slots))
     with (
-        fast.buffer("K", b, depth) as K_buffer,
-        fast.buffer("V", b, width) as V_buffer,
-        fast.scratch("dK", b, depth) as dK_buffer,
-        nullcontext() if apart else fast.scratch("dV", b, width) as dV_buffer,
+        room_for_keys(problem, b, fast, values_apart=apart) as holding,
         RowSlots(problem, fast, slots) as rows,
     ):
         for j, visited in zip(key_tiles, (each for each in visits if each), strict=True):
-            touched = compact(j.keys)
-            dK_j = dK_buffer.zeros(touched, problem.K.columns)
-            dV_j = None if dV_buffer is None else dV_buffer.zeros(touched, problem.V.columns)
-            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+            with holding(compact(j.keys)) as keys:
                 for visit in visited:
                     position = np.array([visit.key])
                     needing = required_scores(pattern, position, j.keys)[0]
                     again, last = bool(j.visited(position)[0]), bool(j.last(position)[0])
                     with rows.visiting(visit, again=again, last=last) as held:
-                        at, named = compact(np.flatnonzero(needing)), compact(j.keys[needing])
-                        rows.meet(held, Keys(K_j, V_j, dK_j, dV_j), at, named)
-            fast.store(dK_j, problem.dK)
-            if dV_j is not None:
-                fast.store(dV_j, problem.dV)
+                        where = compact(np.flatnonzero(needing)), compact(j.keys[needing])
+                        meet(problem, fast, held[:4], keys, where, held.dQ)
     if apart:
         value_gradients(problem, tiles, fast)
     store_zeros(fast, problem.dQ, np.tile(key_tiles.needing, group))
     store_key_zeros(fast, pattern, problem.dK, problem.dV)
-
-
-class Keys(NamedTuple):
-    """What fast memory has of some keys; no dV where these are made afterwards."""
-
-    K: Tile
-    V: Tile
-    dK: Tile
-    dV: Tile | None
 
 
 class RowSlots:
@@ -138,12 +121,3 @@ class RowSlots:
             return
         held.dQ.values[:], held.D.values[:] = 0, 0
         stream_delta(self._fast, problem, held.D, held.dO, self._O, held.L)
-
-    def meet(self, rows: HeldRows, keys: Keys, at: Indices, named: Indices) -> None:
-        """Rows meet keys, those at these places."""
-        K, V, dK = (part(tile, at, named) for tile in (keys.K, keys.V, keys.dK))
-        dV = None if keys.dV is None else part(keys.dV, at, named)
-        add_gradients(self._fast, self._problem.arithmetic, rows[:4], (K, V), Sums(rows.dQ, dK, dV))
-        keys.dK.values[at] = dK.values
-        if keys.dV is not None and dV is not None:
-            keys.dV.values[at] = dV.values

@@ -19,9 +19,9 @@ its gradient.
 
 import numpy as np
 
-from attenio.dataflows.backward.kept_row_gradients import Keys
+from attenio.dataflows.backward.held_keys import HeldKeys, meet, places_for_keys
+from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.row_by_row import Rows, note
@@ -39,10 +39,7 @@ def key_ring(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     if ring < band.longest_row:
         raise ValueError("a ring holds all keys that a row needs")
     with (
-        fast.buffer("K", ring, depth) as K_buffer,
-        fast.buffer("V", ring, width) as V_buffer,
-        fast.scratch("dK", ring, depth) as dK_buffer,
-        fast.scratch("dV", ring, width) as dV_buffer,
+        places_for_keys(problem, ring, fast) as keys,
         fast.buffer("Q", 1, depth) as Q_buffer,
         fast.buffer("dO", 1, width) as dO_buffer,
         fast.scratch("max", 1, 1) as max_buffer,
@@ -50,8 +47,6 @@ def key_ring(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
         fast.scratch("S", 1, 1),
         fast.scratch("dP", 1, 1),
     ):
-        of_keys = (K_buffer, problem.K), (V_buffer, problem.V), (dK_buffer, problem.K), (dV_buffer, problem.V)
-        keys = Keys(*(buffer.over(slice(0, ring), matrix.columns) for buffer, matrix in of_keys))
         held = range(0)
         for position in range(band.rows):
             first, end = int(band.first_key(position)), int(band.end_key(position))
@@ -70,39 +65,36 @@ def key_ring(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     store_key_zeros(fast, band, problem.dK, problem.dV)
 
 
-def _turn(problem: BackwardProblem, fast: FastMemory, keys: Keys, held: range, needed: range) -> None:
+def _turn(problem: BackwardProblem, fast: FastMemory, keys: HeldKeys, held: range, needed: range) -> None:
     """Keys that are needed no more leave with their gradients, and others take their places."""
     ring = len(keys.K.values)
     leaving = range(held.start, min(held.stop, needed.start) if needed else held.stop)
     coming = range(max(held.stop, needed.start), needed.stop)
-    assert keys.dV is not None
     if leaving:
         named, places = slice(leaving.start, leaving.stop), np.array(leaving) % ring
-        fast.store(keys.dK, problem.dK, named, at=places)
-        fast.store(keys.dV, problem.dV, named, at=places)
+        for gradient, target in zip(keys.gradients, (problem.dK, problem.dV), strict=True):
+            fast.store(gradient, target, named, at=places)
     if coming:
         named, places = slice(coming.start, coming.stop), np.array(coming) % ring
         fast.load(problem.K, keys.K, named, at=places)
         fast.load(problem.V, keys.V, named, at=places)
-        keys.dK.values[places] = 0
-        keys.dV.values[places] = 0
+        for gradient in keys.gradients:
+            gradient.values[places] = 0
 
 
 def _differentiate(
-    problem: BackwardProblem, fast: FastMemory, row: tuple[Tile, Tile, Tile, Tile], keys: Keys, needed: range
+    problem: BackwardProblem, fast: FastMemory, row: tuple[Tile, Tile, Tile, Tile], keys: HeldKeys, needed: range
 ) -> None:
     """One row meets all keys that it needs, twice: for its statistics, and for the gradients."""
     named, places = slice(needed.start, needed.stop), np.array(needed) % len(keys.K.values)
     q, dO, largest, total = row
-    assert keys.dV is not None
-    K, V, dK, dV = (Tile(x.name, x.values[places], named, x.columns, x.words_each) for x in keys if x is not None)
+    K, V = (part(tile, places, named) for tile in keys[:2])
     with fast.scratch("O", 1, problem.width) as O_buffer:
         L, D = _statistics(problem, fast, Rows(q, O_buffer.over(q.rows, problem.V.columns), largest, total), dO, (K, V))
     with fast.scratch("dQ", 1, problem.depth) as dQ_buffer:
         dQ = dQ_buffer.zeros(q.rows, problem.K.columns)
-        add_gradients(fast, problem.arithmetic, (q, dO, L, D), (K, V), Sums(dQ, dK, dV))
+        meet(problem, fast, (q, dO, L, D), keys, (places, named), dQ)
         fast.store(dQ, problem.dQ)
-    keys.dK.values[places], keys.dV.values[places] = dK.values, dV.values
 
 
 def _statistics(
@@ -118,8 +110,8 @@ def _statistics(
     fast.computed(Step.LOG_SUM_EXP, rows.Q.rows, ONE)
     rows.normalise(fast, problem)
     delta = np.zeros((1, 1), dtype=np.float32)
-    for part in singles(problem.width) if arithmetic.rounds else (slice(0, problem.width),):
-        delta += (dO.values[:, part] * rows.O.values[:, part]).sum(axis=1, keepdims=True)
+    for columns in singles(problem.width) if arithmetic.rounds else (slice(0, problem.width),):
+        delta += (dO.values[:, columns] * rows.O.values[:, columns]).sum(axis=1, keepdims=True)
         arithmetic.keep(delta)
     fast.computed(Step.DELTA, rows.Q.rows, ONE, V.columns)
     rows.max.values[:], rows.sum.values[:] = logarithm, delta

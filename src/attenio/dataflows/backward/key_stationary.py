@@ -18,6 +18,7 @@ One pass, but partial dQ crosses the boundary twice a visit. Key tiles lie on th
 
 import numpy as np
 
+from attenio.dataflows.backward.held_keys import room_for_keys
 from attenio.dataflows.backward.key_visits import StoredDelta, load_partial, store_gradient
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients
@@ -36,10 +37,7 @@ def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
     key_tiles, delta = KeyTiles(problem, b), StoredDelta(problem)
     partial_dQ = problem.spilled("partial dQ", problem.group * pattern.rows, depth)
     with (
-        fast.buffer("K", b, depth) as K_buffer,
-        fast.buffer("V", b, width) as V_buffer,
-        fast.scratch("dK", b, depth) as dK_buffer,
-        fast.scratch("dV", b, width) as dV_buffer,
+        room_for_keys(problem, b, fast) as holding,
         fast.buffer("Q", a, depth) as Q_buffer,
         fast.buffer("dO", a, width) as dO_buffer,
         fast.scratch("dQ", a, depth) as dQ_buffer,
@@ -51,8 +49,7 @@ def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
     ):
         for j in key_tiles:
             touched = compact(j.keys)
-            dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
-            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+            with holding(touched) as (K_j, V_j, dK_j, dV_j):
                 for rows, positions in row_tiles(problem, j.positions, a):
                     with (
                         Q_buffer.holding(problem.Q, rows) as Q_i,
@@ -67,7 +64,5 @@ def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
                         row, sums = (Q_i, dO_i, L_i, D_i), Sums(dQ=dQ_i, dK=dK_j, dV=dV_j)
                         add_gradients(fast, problem.arithmetic, row, (K_j, V_j), sums, scores)
                         store_gradient(fast, dQ_i, (partial_dQ, problem.dQ), j.last(positions))
-            fast.store(dK_j, problem.dK)
-            fast.store(dV_j, problem.dV)
     store_zeros(fast, problem.dQ, np.tile(key_tiles.needing, problem.group))
     store_key_zeros(fast, pattern, problem.dK, problem.dV)

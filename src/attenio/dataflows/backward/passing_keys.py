@@ -16,8 +16,8 @@ and its value with their gradients, a score and its gradient, a word of O.
 
 import numpy as np
 
+from attenio.dataflows.backward.held_keys import HeldKeys, in_slot, places_for_keys
 from attenio.dataflows.backward.held_rows import HeldRows, room_for_rows
-from attenio.dataflows.backward.kept_row_gradients import Keys
 from attenio.dataflows.backward.key_visits import KeyVisits
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
@@ -31,20 +31,16 @@ from attenio.planning.plan import Tiles
 
 def passing_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
-    pattern, depth, width = problem.pattern, problem.depth, problem.width
+    pattern = problem.pattern
     a, slots = min(tiles["query_tile"], pattern.rows), min(tiles["kept_keys"], pattern.keys)
     needed, written = needed_by_tiles(pattern, a), np.zeros(problem.group * pattern.rows, dtype=np.bool_)
     with (
-        fast.buffer("K", slots, depth) as K_buffer,
-        fast.buffer("V", slots, width) as V_buffer,
-        fast.scratch("dK", slots, depth) as dK_buffer,
-        fast.scratch("dV", slots, width) as dV_buffer,
+        places_for_keys(problem, slots, fast) as places,
         fast.scratch("S", 1, 1),
         fast.scratch("dP", 1, 1),
         room_for_rows(problem, a, fast) as holding,
     ):
-        of_keys = (K_buffer, problem.K), (V_buffer, problem.V), (dK_buffer, problem.K), (dV_buffer, problem.V)
-        keys = _Slots(problem, fast, Keys(*(buffer.over(slice(0, slots), x.columns) for buffer, x in of_keys)), a)
+        keys = _Slots(problem, fast, places, a)
         for head in range(problem.group):
             visits = turns(needed, slots=slots, keeping=keeping_slots(pattern, slots))
             for positions, visited in zip(cuts(pattern.rows, a), visits, strict=True):
@@ -64,7 +60,7 @@ def passing_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
 class _Slots:
     """Keys in slots; of those that have left before they were done, partial gradients are in slow memory."""
 
-    def __init__(self, problem: BackwardProblem, fast: FastMemory, keys: Keys, query_tile: int) -> None:
+    def __init__(self, problem: BackwardProblem, fast: FastMemory, keys: HeldKeys, query_tile: int) -> None:
         self._problem, self._fast, self._keys = problem, fast, keys
         self._visits = KeyVisits(problem, query_tile)
         count = problem.pattern.keys
@@ -76,17 +72,16 @@ class _Slots:
         problem, fast = self._problem, self._fast
         named, slot = slice(visit.key, visit.key + 1), slice(visit.slot, visit.slot + 1)
         again, done = self._visits.turn(np.array([visit.key]))
-        k, v, dK, dV = (part(tile, slot, named) for tile in self._keys if tile is not None)
+        key = in_slot(problem, fast, self._keys[:2], visit)
+        dK, dV = (part(tile, slot, named) for tile in self._keys.gradients)
         if visit.arrives:
-            fast.load(problem.K, self._keys.K, named, at=np.array([visit.slot]))
-            fast.load(problem.V, self._keys.V, named, at=np.array([visit.slot]))
             dK.values[:], dV.values[:] = 0, 0
-            for partial, tile in zip(self._partial, (self._keys.dK, self._keys.dV), strict=True):
-                if len(again) and tile is not None:
+            for partial, tile in zip(self._partial, self._keys.gradients, strict=True):
+                if len(again):
                     fast.load(partial, tile, named, at=np.array([visit.slot]))
         at = np.flatnonzero(problem.pattern.required(positions.start, positions.stop, np.array([visit.key]))[:, 0])
         Q, dO, L, D, dQ = (part(tile, at, compact(as_array(tile.rows)[at])) for tile in rows)
-        add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (k, v), Sums(dQ, dK, dV))
+        add_gradients(fast, problem.arithmetic, (Q, dO, L, D), key, Sums(dQ, dK, dV))
         rows.dQ.values[at] = dQ.values
         if not visit.stays:
             for tile, target in zip((dK, dV), (problem.dK, problem.dV) if done[0] else self._partial, strict=True):

@@ -18,7 +18,8 @@ row is for as many keys as there are, as long as the window lasts. Fast memory i
 
 import numpy as np
 
-from attenio.dataflows.backward.kept_row_gradients import Keys, RowSlots
+from attenio.dataflows.backward.held_keys import HeldKeys, meet, places_for_keys
+from attenio.dataflows.backward.kept_row_gradients import RowSlots
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.rolling import rolling_turns
@@ -30,20 +31,11 @@ from attenio.planning.plan import Tiles
 
 def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
-    band, depth, width = problem.pattern, problem.depth, problem.width
+    band = problem.pattern
     assert isinstance(band, Band)
     across = band.transposed
     b, slots = min(tiles["rolling_keys"], band.keys), min(tiles["kept_rows"], band.rows)
-    every = slice(0, b)
-    with (
-        fast.buffer("K", b, depth) as K_buffer,
-        fast.buffer("V", b, width) as V_buffer,
-        fast.scratch("dK", b, depth) as dK_buffer,
-        fast.scratch("dV", b, width) as dV_buffer,
-        RowSlots(problem, fast, slots) as rows,
-    ):
-        of_keys = (K_buffer, problem.K), (V_buffer, problem.V), (dK_buffer, problem.K), (dV_buffer, problem.V)
-        keys = Keys(*(buffer.over(every, matrix.columns) for buffer, matrix in of_keys))
+    with places_for_keys(problem, b, fast) as keys, RowSlots(problem, fast, slots) as rows:
         for key, turns in enumerate(rolling_turns(across, held=b, slots=slots)):
             if key >= b:
                 end_key(problem, fast, keys, key - b)
@@ -51,7 +43,7 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
             for turn in turns:
                 met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
                 with rows.visiting(turn, again=turn.again, last=turn.last) as held:
-                    rows.meet(held, keys, met % b, compact(met))
+                    meet(problem, fast, held[:4], keys, (met % b, compact(met)), held.dQ)
         for key in range(max(0, band.keys - b), band.keys):
             end_key(problem, fast, keys, key)
     needing = np.arange(band.rows, dtype=np.int64)
@@ -59,24 +51,22 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     store_key_zeros(fast, band, problem.dK, problem.dV)
 
 
-def begin_key(problem: BackwardProblem, fast: FastMemory, keys: Keys, key: int) -> None:
+def begin_key(problem: BackwardProblem, fast: FastMemory, keys: HeldKeys, key: int) -> None:
     """A key comes, its gradients at zero."""
     place, named = np.array([key % len(keys.K.values)]), slice(key, key + 1)
     if _is_needed(problem, key):
         fast.load(problem.K, keys.K, named, at=place)
         fast.load(problem.V, keys.V, named, at=place)
-    for gradient in (keys.dK, keys.dV):
-        assert gradient is not None
+    for gradient in keys.gradients:
         gradient.values[place] = 0
 
 
-def end_key(problem: BackwardProblem, fast: FastMemory, keys: Keys, key: int) -> None:
+def end_key(problem: BackwardProblem, fast: FastMemory, keys: HeldKeys, key: int) -> None:
     """A key has met all rows that need it."""
     place, named = np.array([key % len(keys.K.values)]), slice(key, key + 1)
     if _is_needed(problem, key):
-        fast.store(keys.dK, problem.dK, named, at=place)
-        assert keys.dV is not None
-        fast.store(keys.dV, problem.dV, named, at=place)
+        for gradient, target in zip(keys.gradients, (problem.dK, problem.dV), strict=True):
+            fast.store(gradient, target, named, at=place)
     problem.advance(1)
 
 

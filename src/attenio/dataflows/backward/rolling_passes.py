@@ -20,17 +20,17 @@ Where keys do not roll, with stationary_keys in the place of rolling_keys, the s
 
 import numpy as np
 
-from attenio.dataflows.backward.held_rows import HeldRows
-from attenio.dataflows.backward.kept_row_gradients import Keys
+from attenio.dataflows.backward.held_keys import in_slot, meet, places_for_keys
+from attenio.dataflows.backward.held_rows import HeldRows, take_in
 from attenio.dataflows.backward.passing_rows import PassingRows, part
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.rolling_keys import begin_key, end_key
-from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
+from attenio.dataflows.backward.steps import stream_delta
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.online_softmax import ONE
-from attenio.dataflows.rolling import Turn, rolling_turns
+from attenio.dataflows.rolling import rolling_turns
 from attenio.masks.patterns import Band
-from attenio.memory import FastMemory, SlowArray, Tile
+from attenio.memory import FastMemory, SlowArray
 from attenio.memory.fast_memory import Buffer
 from attenio.memory.indices import compact
 
@@ -65,7 +65,9 @@ def rolling_query_gradients(
                 if _is_needed(band, position):
                     _arrive(problem, fast, rows, O_element, (head, position))
                 for turn in turns:
-                    _take_in(problem, fast, rows, keys, (head, turn))
+                    met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
+                    where = met % a, compact(head * band.rows + met)
+                    take_in(problem, fast, rows, in_slot(problem, fast, keys, turn), where)
             for position in range(max(0, band.rows - a), band.rows):
                 _leave(problem, fast, (rows, delta), head, position)
     positions = np.arange(band.rows, dtype=np.int64)
@@ -76,20 +78,15 @@ def rolling_query_gradients(
 def rolling_key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     """dK and dV."""
     c, slots = tile
-    band, every = problem.pattern, slice(0, c)
+    band = problem.pattern
     assert isinstance(band, Band)
     arrays = ((problem.Q, problem.Q.columns), (problem.dO, problem.V.columns), (problem.L, ONE), (delta, ONE))
     with (
-        fast.buffer("K", c, problem.depth) as K_buffer,
-        fast.buffer("V", c, problem.width) as V_buffer,
-        fast.scratch("dK", c, problem.depth) as dK_buffer,
-        fast.scratch("dV", c, problem.width) as dV_buffer,
+        places_for_keys(problem, c, fast) as keys,
         fast.scratch("S", 1, 1),
         fast.scratch("dP", 1, 1),
         PassingRows(problem, fast, slots, arrays) as rows,
     ):
-        of_keys = (K_buffer, problem.K), (V_buffer, problem.V), (dK_buffer, problem.K), (dV_buffer, problem.V)
-        keys = Keys(*(buffer.over(every, matrix.columns) for buffer, matrix in of_keys))
         for key, turns in enumerate(rolling_turns(band.transposed, held=c, slots=slots)):
             if key >= c:
                 end_key(problem, fast, keys, key - c)
@@ -97,11 +94,7 @@ def rolling_key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tupl
             for turn in turns:
                 Q, dO, L, D = rows.visiting(turn)
                 met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
-                at, named = met % c, compact(met)
-                K, V, dK, dV = (part(each, at, named) for each in keys if each is not None)
-                add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (K, V), Sums(dK=dK, dV=dV))
-                assert keys.dV is not None
-                keys.dK.values[at], keys.dV.values[at] = dK.values, dV.values
+                meet(problem, fast, (Q, dO, L, D), keys, (met % c, compact(met)))
         for key in range(max(0, band.keys - c), band.keys):
             end_key(problem, fast, keys, key)
     store_key_zeros(fast, band, problem.dK, problem.dV)
@@ -127,23 +120,6 @@ def _arrive(
         fast.load(source, tile, one.Q.rows, at=place)
     one.dQ.values[:], one.D.values[:] = 0, 0
     stream_delta(fast, problem, one.D, one.dO, O_element, one.L)
-
-
-def _take_in(
-    problem: BackwardProblem, fast: FastMemory, rows: HeldRows, keys: tuple[Tile, Tile], where: tuple[int, Turn]
-) -> None:
-    """The rows that are here and need a key take it in."""
-    head, turn = where
-    key, slot = slice(turn.key, turn.key + 1), slice(turn.slot, turn.slot + 1)
-    if turn.arrives:
-        for source, tile in zip((problem.K, problem.V), keys, strict=True):
-            fast.load(source, tile, key, at=np.array([turn.slot]))
-    k, v = (part(tile, slot, key) for tile in keys)
-    met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
-    at, named = met % len(rows.Q.values), compact(head * problem.pattern.rows + met)
-    Q, dO, L, D, dQ = (part(tile, at, named) for tile in rows)
-    add_gradients(fast, problem.arithmetic, (Q, dO, L, D), (k, v), Sums(dQ=dQ))
-    rows.dQ.values[at] = dQ.values
 
 
 def _leave(

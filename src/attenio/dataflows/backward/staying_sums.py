@@ -33,6 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attenio.dataflows.backward.held_keys import room_for_keys
 from attenio.dataflows.backward.held_rows import room_for_rows
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
@@ -100,10 +101,7 @@ def row_sums(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     with (
         _scores(fast),
         fast.buffer("O", 1, 1) as O_element,
-        fast.buffer("K", b, depth) as K_buffer,
-        fast.buffer("V", b, width) as V_buffer,
-        fast.scratch("dK", b, depth) as dK_buffer,
-        fast.scratch("dV", b, width) as dV_buffer,
+        room_for_keys(problem, b, fast) as holding,
         fast.buffer("Q", 1, depth) as Q_buffer,
         fast.buffer("dO", 1, width) as dO_buffer,
         fast.scratch("L", 1, 1) as L_buffer,
@@ -114,8 +112,7 @@ def row_sums(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
         partial = _Partial(fast, [held], [problem.spilled("partial dQ", count, depth)], count)
         for keys, turns in zip(parts, _turns(count, len(parts)), strict=True):
             first, last = keys.start == 0, keys.stop == pattern.keys
-            dK, dV = dK_buffer.zeros(keys, problem.K.columns), dV_buffer.zeros(keys, problem.V.columns)
-            with K_buffer.holding(problem.K, keys) as K, V_buffer.holding(problem.V, keys) as V:
+            with holding(keys) as (K, V, dK, dV):
                 for turn in turns:
                     named = slice(turn.number, turn.number + 1)
                     Q, dO = Q_buffer.over(named, problem.Q.columns), dO_buffer.over(named, problem.V.columns)
@@ -139,8 +136,6 @@ def row_sums(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
                             saved[turn.number] = True
                         if partial.travel(turn.number):
                             partial.store(turn.number)
-            fast.store(dK, problem.dK)
-            fast.store(dV, problem.dV)
             problem.advance(size(keys))
 
 

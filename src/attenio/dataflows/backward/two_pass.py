@@ -22,6 +22,7 @@ Scores are computed twice. Every sum is made in one place and in one order, so r
 
 import numpy as np
 
+from attenio.dataflows.backward.held_keys import room_for_keys
 from attenio.dataflows.backward.held_rows import room_for_rows
 from attenio.dataflows.backward.kept_passes import key_gradients, query_gradients
 from attenio.dataflows.backward.problem import BackwardProblem
@@ -86,10 +87,7 @@ def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, 
     c, r = tile
     pattern, depth, width = problem.pattern, problem.depth, problem.width
     with (
-        fast.buffer("K", c, depth) as K_buffer,
-        fast.buffer("V", c, width) as V_buffer,
-        fast.scratch("dK", c, depth) as dK_buffer,
-        fast.scratch("dV", c, width) as dV_buffer,
+        room_for_keys(problem, c, fast) as holding,
         fast.buffer("Q", r, depth) as Q_buffer,
         fast.buffer("dO", r, width) as dO_buffer,
         fast.scratch("L", r, 1) as L_buffer,
@@ -99,8 +97,7 @@ def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, 
     ):
         for j in KeyTiles(problem, c):
             touched = compact(j.keys)
-            dK_j, dV_j = dK_buffer.zeros(touched, problem.K.columns), dV_buffer.zeros(touched, problem.V.columns)
-            with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
+            with holding(touched) as (K_j, V_j, dK_j, dV_j):
                 for rows, positions in row_tiles(problem, j.positions, r):
                     with (
                         Q_buffer.holding(problem.Q, rows) as Q_i,
@@ -111,6 +108,4 @@ def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, 
                         scores = S_buffer.zeros(rows, touched), ~required_scores(pattern, positions, j.keys)
                         row, sums = (Q_i, dO_i, L_i, D_i), Sums(dK=dK_j, dV=dV_j)
                         add_gradients(fast, problem.arithmetic, row, (K_j, V_j), sums, scores)
-            fast.store(dK_j, problem.dK)
-            fast.store(dV_j, problem.dV)
     store_key_zeros(fast, pattern, problem.dK, problem.dV)

@@ -22,10 +22,8 @@ gradients of one key, or dQ of those that did; slots, a score and its gradient, 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
+from attenio.dataflows.backward.held_keys import in_slot
 from attenio.dataflows.backward.held_rows import HeldRows
-from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
 from attenio.dataflows.key_slots import Visit, turns
@@ -65,7 +63,7 @@ def waiting_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
             return
         with _begun(problem, fast, waited) as now:
             for visit in next(visits):
-                k, v = _visited(problem, fast, keys, visit)
+                k, v = in_slot(problem, fast, keys, visit)
                 add_gradients(fast, problem.arithmetic, now[:4], (k, v), Sums(dQ=now.dQ))
             fast.store(now.dQ, problem.dQ)
         if last:
@@ -79,7 +77,7 @@ def _gradients_of_keys(
     """Every key meets all rows; the first of them wait with dQ."""
     with fast.scratch("dK", 1, problem.depth) as dK_buffer, fast.scratch("dV", 1, problem.width) as dV_buffer:
         for visit in visits:
-            k, v = _visited(problem, fast, keys, visit)
+            k, v = in_slot(problem, fast, keys, visit)
             dK, dV = dK_buffer.zeros(k.rows, problem.K.columns), dV_buffer.zeros(k.rows, problem.V.columns)
             for place, some in enumerate(rows):
                 sums = Sums(dQ=some.dQ if place else None, dK=dK, dV=dV)
@@ -111,11 +109,3 @@ def _begun(problem: BackwardProblem, fast: FastMemory, rows: HeldRows) -> Iterat
     """The same rows with dQ, which is zero."""
     with fast.scratch("dQ", size(rows.Q.rows), problem.depth) as dQ_buffer:
         yield rows._replace(dQ=dQ_buffer.zeros(rows.Q.rows, problem.K.columns))
-
-
-def _visited(problem: BackwardProblem, fast: FastMemory, keys: _Keys, visit: Visit) -> _Keys:
-    key, slot = slice(visit.key, visit.key + 1), slice(visit.slot, visit.slot + 1)
-    if visit.arrives:
-        for source, tile in zip((problem.K, problem.V), keys, strict=True):
-            fast.load(source, tile, key, at=np.array([visit.slot]))
-    return part(keys[0], slot, key), part(keys[1], slot, key)
