@@ -81,6 +81,10 @@ def test_a_way_that_takes_less_time_than_the_plan_of_fewest_words_is_named(atten
     assert "less time" not in attenio(*asked[:-1], "ethernet:8").out
 
 
+def test_one_device_is_told_in_the_singular(attenio: Attenio) -> None:
+    assert " on 1 device\n" in attenio(*ASKED, "--devices", "1").out
+
+
 def test_words_are_told_without_a_topology_and_a_topology_says_how_many_devices(attenio: Attenio) -> None:
     assert "Without --topology words are counted" in attenio(*ASKED, "--devices", "4").out
     assert attenio(*ASKED, "--topology", "tpu-torus:2x2x2", "--json").json["cluster"]["devices"] == 8

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attenio.cluster.plan import ClusterPlan
-from attenio.quantities import show_bytes, show_count, show_seconds
+from attenio.quantities import show_bytes, show_count, show_seconds, show_words
 from attenio.report.cluster import (
     NOTHING,
     ClusterAnswer,
@@ -24,16 +24,19 @@ def cluster_tables(answer: ClusterAnswer) -> RenderableType:
     plan, cluster = answer.plan, answer.plan.cluster
     where = "" if cluster.topology is None else f" on {cluster.topology.name}"
     memory = "" if cluster.memory_bytes is None else f", {show_bytes(cluster.memory_bytes)} each"
-    head = Text.assemble((str(answer.workload), "bold"), f" on {cluster.devices:,} devices{where}{memory}\n")
+    head = Text.assemble(
+        (str(answer.workload), "bold"), f" on {show_count(cluster.devices, 'device')}{where}{memory}\n"
+    )
     bound = plan.bound
     summary = Table.grid(padding=(0, 2))
     for justify in ("left", "right", "left"):
         summary.add_column(justify=justify, no_wrap=justify == "right")
-    words = f"{plan.bound_words_per_device:,} words"
-    summary.add_row("must send", words, f"a device, {bound.theorem} ({bound.strength.value})")
+    summary.add_row(
+        "must send", show_words(plan.bound_words_per_device), f"a device, {bound.theorem} ({bound.strength.value})"
+    )
     cut = zip((plan.grid.heads, plan.grid.queries, plan.grid.keys), ("head group", "row", "column"), strict=True)
     grid = f"a device; {' × '.join(show_count(*each) for each in cut)}"
-    summary.add_row(Text("plan sends", style="bold"), Text(f"{plan.words_per_device:,} words", style="bold"), grid)
+    summary.add_row(Text("plan sends", style="bold"), Text(show_words(plan.words_per_device), style="bold"), grid)
     summary.add_row("gap", show_gap(plan), "busiest device over bound")
     summary.add_row("memory", memory_text(plan, plan.memory_words), f"a device; {resident(plan)}")
     if plan.seconds is not None:
