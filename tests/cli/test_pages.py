@@ -47,6 +47,9 @@ def test_what_it_cannot_answer_is_refused_in_a_line(attenio, tmp_path):
     assert "are no tree" in attenio("pages", "--levels", "100:4").mistake
     assert "leave --lengths and --table out" in attenio("pages", "--levels", "64:4", "--lengths", "8").mistake
     assert "--own 3 is for --levels" in attenio("pages", "--own", "3").mistake
+    assert "lengths is ''; give numbers" in attenio("pages", "--lengths", "").mistake
+    assert "how often lengths has 8 is 1,000,000,000; " in attenio("pages", "--lengths", "1e9x8").mistake
+    assert "unknown option --requests; did you mean --lengths?" in attenio("pages", "--requests", "8").mistake
     assert "lengths is '8,x'" in attenio("pages", "--lengths", "8,x").mistake
     assert "kv_bits is 5" in attenio("pages", "--kv-bits", "5").mistake
     assert "softcap is 'x'" in attenio("pages", "--softcap", "x").mistake

@@ -151,6 +151,8 @@ def test_the_counted_memory_counts_values_that_share_a_word():
         ({"lengths": (0,)}, "lengths"),
         ({"new": (9, 1)}, "new is .9, 1. for lengths .8, 3.; give as many, none above its length"),
         ({"new": (1, 1, 1)}, "give as many"),
+        ({"lengths": (8,) * 900, "new": 9}, r"new is tuple [(]9, 9, .{9,60} for lengths tuple [(]8, 8"),
+        ({"lengths": (2**30,), "page_size": 1}, "requests have 1,073,741,824 pages of 1 key together, and"),
         ({"heads": 3, "kv_heads": 2}, "3 query heads cannot share 2 KV heads evenly"),
         ({"kv_bits": 5}, "kv_bits is 5; give a divisor of 16"),
         ({"kv_bits": 32}, "kv_bits is 32; give a divisor of 16"),
@@ -171,6 +173,17 @@ def test_what_cannot_be_is_refused_in_a_line(asked, message):
     with pytest.raises(InvalidInput, match=message) as raised:
         PagedWorkload(**{"lengths": (8, 3), "page_size": 4, "d": 4, **asked})
     assert "\n" not in str(raised.value)
+
+
+def test_trees_of_more_pages_than_tables_list_are_refused():
+    for make in (
+        lambda: PagedWorkload.of_levels(((2**30, 2**20),), own=1, page_size=16, d=4),
+        lambda: PagedWorkload.of_prefix(16, lengths=(2**20,) * 2**10, page_size=16, d=4),
+    ):
+        with pytest.raises(InvalidInput, match="tables list up to 16,777,216; use larger pages, or fewer or shorter"):
+            make()
+    with pytest.raises(InvalidInput, match="page_size is 0; it must be at least 1"):
+        PagedWorkload.of_prefix(16, lengths=(32,), page_size=0, d=4)
 
 
 def test_levels_that_make_no_tree_are_refused():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attenio.cli.options import option_field
 from attenio.cli.question import Question
 from attenio.errors import InvalidInput
-from attenio.quantities import parse_count
+from attenio.quantities import checked_count, parse_count
 
 if TYPE_CHECKING:
     from attenio.paging import PagedWorkload
@@ -131,7 +131,8 @@ def counts_from(text: str, name: str) -> tuple[int, ...]:
         times, cross, size = each.partition("x")
         if not times or (cross and not size):
             raise InvalidInput(f"{name} is {text!r}; give numbers between commas, such as 300,70 or 64x8K")
-        counts += [parse_count(size, name)] * parse_count(times, name) if cross else [parse_count(each, name)]
+        repeats = checked_count(f"how often {name} has {size}", parse_count(times, name), most=2**20) if cross else 1
+        counts += [parse_count(size if cross else each, name)] * repeats
     return tuple(counts)
 
 

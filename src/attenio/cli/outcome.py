@@ -86,6 +86,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("sram", "memory", "fast-memory", "cache", "fast", "m"), "fast-bytes"),
     **dict.fromkeys(("batch-size", "bs"), "batch"),
     **dict.fromkeys(("type", "precision", "data-type"), "dtype"),
+    "requests": "lengths",
     **dict.fromkeys(("output", "file", "save"), "out"),
     **dict.fromkeys(("causal", "is-causal", "window", "sliding-window"), "mask"),
 }

@@ -63,7 +63,7 @@ class PagedQuestion:
         if self.levels is None:
             if self.own is not None:
                 raise InvalidInput(f"--own {self.own} is for --levels; leave it out, or give --levels")
-            lengths = counts_from(self.lengths or _DEFAULT_LENGTHS, "lengths")
+            lengths = counts_from(_DEFAULT_LENGTHS if self.lengths is None else self.lengths, "lengths")
             return PagedWorkload(lengths=lengths, table=table_from(self.table), **rest)
         if self.lengths is not None or self.table is not None:
             raise InvalidInput("--levels makes lengths and a table; leave --lengths and --table out, or --levels")

@@ -11,9 +11,9 @@ from attenio.elements import ElementType, checked_kv_bits, scale_words
 from attenio.errors import InvalidInput
 from attenio.names import checked_kind, show_value
 from attenio.page_tree import Integers, PageShape, misplaced_page
-from attenio.quantities import as_count, checked_count
+from attenio.quantities import as_count, checked_count, show_count
 
-_MOST = 2**20
+_MOST, _MOST_PAGES = 2**20, 2**24
 _LARGEST = 1e30
 # As wide as keys, as many as query heads, as many bits as a word.
 NOT_GIVEN = 0
@@ -78,7 +78,9 @@ class PagedWorkload:
         >>> PagedWorkload.of_levels(((64, 4), (32, 2)), own=16, page_size=16, d=8).table
         ((0, 1, 2, 3, 4, 5, 8), (0, 1, 2, 3, 4, 5, 9), (0, 1, 2, 3, 6, 7, 10), (0, 1, 2, 3, 6, 7, 11))
         """
-        requests = levels[0][1] if levels else 1
+        requests = checked_count("requests", levels[0][1], most=_MOST) if levels else 1
+        lengths = (sum(keys for keys, _ in levels) + own,) * requests
+        _check_pages(lengths, page_size)
         tables: list[list[int]] = [[] for _ in range(requests)]
         used, before = 0, requests
         for keys, sharing in levels:
@@ -96,9 +98,8 @@ class PagedWorkload:
         mine = -(-own // page_size)
         for number, row in enumerate(tables):
             row.extend(range(used + number * mine, used + (number + 1) * mine))
-        length = sum(keys for keys, _ in levels) + own
         table = tuple(tuple(row) for row in tables)
-        return cls(lengths=(length,) * requests, page_size=page_size, table=table, **rest)
+        return cls(lengths=lengths, page_size=page_size, table=table, **rest)
 
     @classmethod
     def of_prefix(cls, prefix: int, *, lengths: tuple[int, ...], page_size: int, **rest: Any) -> "PagedWorkload":
@@ -107,6 +108,7 @@ class PagedWorkload:
         >>> PagedWorkload.of_prefix(32, lengths=(40, 64), page_size=16, d=8).table
         ((0, 1, 2), (0, 1, 3, 4))
         """
+        _check_pages(lengths, page_size)
         if prefix < 1 or prefix % page_size or prefix > min(lengths):
             raise InvalidInput(
                 f"a shared prefix of {prefix:,} keys is not whole pages of {page_size:,} that all requests have;"
@@ -121,7 +123,8 @@ class PagedWorkload:
 
     def _check(self) -> None:
         if len(self.new) != len(self.lengths) or any(n > m for n, m in zip(self.new, self.lengths, strict=True)):
-            raise InvalidInput(f"new is {self.new} for lengths {self.lengths}; give as many, none above its length")
+            new, lengths = show_value(self.new), show_value(self.lengths)
+            raise InvalidInput(f"new is {new} for lengths {lengths}; give as many, none above its length")
         if self.heads % self.kv_heads:
             raise InvalidInput(f"{self.heads} query heads cannot share {self.kv_heads} KV heads evenly")
         for name in ("softcap", "scale"):
@@ -281,8 +284,20 @@ def _rows(table: Any) -> Table:
         ) from None
 
 
+def _check_pages(lengths: tuple[int, ...], page_size: int) -> None:
+    """Refuse more pages than a table of them can list here, and pages of nothing."""
+    size = checked_count("page_size", page_size, most=_MOST)
+    pages = sum(-(-length // size) for length in lengths)
+    if pages > _MOST_PAGES:
+        raise InvalidInput(
+            f"requests have {pages:,} pages of {show_count(size, 'key')} together, and tables list up to"
+            f" {_MOST_PAGES:,}; use larger pages, or fewer or shorter requests"
+        )
+
+
 def _apart(lengths: tuple[int, ...], page_size: int) -> Table:
     """Pages of which nobody shares one."""
+    _check_pages(lengths, page_size)
     rows, used = [], 0
     for length in lengths:
         pages = -(-length // page_size)
