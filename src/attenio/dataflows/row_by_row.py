@@ -1,8 +1,11 @@
-"""Online softmax with rows that take their turn: one score in hand, and two statistics a row.
+"""Online softmax with rows that take their turn: two statistics a row, and one score in hand or one for each row.
 
 A row takes in one key at a time: its score, the larger maximum beside the old one, the factor between them in the place
 of the old one, the weight in the place of the score; then sum and outputs. So scores and factors of other rows need no
 words, and a row has nothing but its maximum and its sum beside its query and its output.
+
+Where keys and values pass an element at a time, every row has its scores, and its output is rescaled before the first
+element of a value comes: factors of other rows need no words then either.
 """
 
 from typing import NamedTuple
@@ -11,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
-from attenio.dataflows.online_softmax import finite, normalise
+from attenio.dataflows.online_softmax import ONE, Hidden, finite, hide, normalise, save_log_sum_exp
 from attenio.dataflows.problem import Problem
-from attenio.memory import FastMemory, Step, Tile
+from attenio.dataflows.residency import Residency
+from attenio.memory import Buffer, FastMemory, SlowArray, Step, Tile
 from attenio.memory.indices import Indices, singles, size
 from attenio.memory.matrix import Values
 
@@ -71,3 +75,53 @@ class Rows(NamedTuple):
 def note(fast: FastMemory, rows: Indices, keys: Indices, columns: Indices) -> None:
     """Note that these rows, one after the other, have taken in these keys."""
     fast.computed(Step.ROW_BY_ROW, rows, keys, columns)
+
+
+class RowStates(Residency):
+    """Outputs, maxima and sums of a tile of rows that take in scores in turn, for the length of a ``with`` block."""
+
+    def __init__(self, fast: FastMemory, arithmetic: Arithmetic, rows: int, columns: int) -> None:
+        self._fast, self._arithmetic = fast, arithmetic
+        self._buffers = fast.scratch("O", rows, columns), fast.scratch("max", rows, 1), fast.scratch("sum", rows, 1)
+        super().__init__(*self._buffers)
+
+    def begin(self, rows: Indices, columns: Indices, sinks: Values | None = None) -> None:
+        """Turn to these columns of rows that have seen no score yet, but their sinks if there are any."""
+        self.O = self._buffers[0].zeros(rows, columns)
+        self.max, self.sum = (buffer.over(rows, ONE) for buffer in self._buffers[1:])
+        with self._one_more():
+            self.max.values[...] = -np.inf if sinks is None else sinks
+            self.sum.values.fill(0 if sinks is None else 1)
+
+    def _one_more(self) -> Buffer:
+        """A word for the larger maximum of the row whose turn it is, beside the old one."""
+        return self._fast.scratch("next max", 1, 1)
+
+    def absorb(self, S: Tile, hidden: Hidden) -> Tile:
+        """Take in a tile of scores: it becomes exp(S - max) in place; max and sum follow, and O is rescaled."""
+        hide(S, hidden)
+        keep = self._arithmetic.keep
+        with self._one_more():
+            raised = np.maximum(self.max.values, S.values.max(axis=1, keepdims=True))
+            shift = finite(raised)
+            rescale = np.exp(self.max.values - shift)
+            keep(rescale)
+            np.exp(S.values - shift, out=S.values)
+            keep(S.values)
+            self.sum.values *= rescale
+            self.sum.values += S.values.sum(axis=1, keepdims=True)
+            keep(self.sum.values)
+            self.O.values *= rescale
+            keep(self.O.values)
+            self.max.values[...] = raised
+            self._fast.computed(Step.SOFTMAX_BY_ROW, S.rows, S.columns, self.O.columns)
+        return S
+
+    def save(self, problem: Problem) -> None:
+        """Store the log-sum-exp of rows that are done, if it is to be kept."""
+        save_log_sum_exp(self._fast, problem, self.max, self.sum)
+
+    def finish(self, target: SlowArray) -> None:
+        """Outputs are divided by their sums and stored."""
+        normalise(self._fast, self._arithmetic, self.O, self.sum)
+        self._fast.store(self.O, target)

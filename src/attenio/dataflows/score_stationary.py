@@ -10,11 +10,23 @@
                 for each key load one element of V_j;  O_ic = rescale O_ic + P V_jc
                 store the column (divided by sum in the last run)
 
-Scores never leave; the price is that partial outputs do, once per run.
+Scores never leave; the price is that partial outputs do, once per run. With resident_rows they stay, and queries too:
+
+    for each tile i of resident_rows rows:
+        load Q_i; O_i, max, sum = 0, -inf, 0
+        for each run j of key_tile keys that the tile needs:
+            for each element of K_j:  load it;  add its products with a column of Q_i to S
+            row by row:  max;  P in the place of S;  sum;  o = rescale o
+            for each element of V_j:  load it;  add its products with a column of P to O_i
+        store O_i / sum
+
+One element of a key or value at a time leaves room for rows where whole keys take as much as rows do, up to about
+(d + dv)^2 words.
 """
 
-from attenio.dataflows.online_softmax import OnlineSoftmax, add_scores_by_depth
+from attenio.dataflows.online_softmax import OnlineSoftmax, add_output, add_scores_by_depth, make_scores
 from attenio.dataflows.problem import Problem, key_runs
+from attenio.dataflows.row_by_row import RowStates
 from attenio.memory import FastMemory
 from attenio.memory.indices import singles
 from attenio.planning.plan import Tiles
@@ -23,6 +35,9 @@ from attenio.planning.plan import Tiles
 def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run one head of one sequence."""
     pattern = problem.pattern
+    if "resident_rows" in tiles:
+        _resident_rows(problem, min(tiles["resident_rows"], pattern.rows), min(tiles["key_tile"], pattern.keys), fast)
+        return
     a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
     partial = problem.spilled("partial O", pattern.rows, problem.width)
     with OnlineSoftmax(fast, problem.arithmetic, a) as softmax, fast.scratch("S", a, b) as S_buffer:
@@ -51,3 +66,31 @@ def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                 with fast.scratch("O", a, 1) as O_column, fast.buffer("V", 1, 1):
                     for column in singles(problem.width):
                         fast.store(O_column.zeros(rows, column), problem.O)
+
+
+def _resident_rows(problem: Problem, a: int, b: int, fast: FastMemory) -> None:
+    """Queries and outputs of a rows stay, and elements of b keys and values at a time pass."""
+    with (
+        fast.buffer("Q", a, problem.depth) as Q_buffer,
+        RowStates(fast, problem.arithmetic, a, problem.width) as states,
+        fast.scratch("S", a, b) as S_buffer,
+    ):
+        for rows in problem.query_tiles(a):
+            states.begin(rows, problem.V.columns, problem.sinks_of(rows))
+            if len(needed := problem.pattern.needed_keys(rows.start, rows.stop)):
+                with Q_buffer.holding(problem.Q, rows) as Q_i:
+                    for keys, hidden in key_runs(problem.pattern, rows, b, needed):
+                        S = S_buffer.zeros(rows, keys)
+                        with (
+                            fast.buffer("K", 1, 1) as K_element,
+                            K_element.streaming(problem.K, keys, along="elements") as K_j,
+                        ):
+                            make_scores(fast, problem.arithmetic, S, Q_i, K_j)
+                        P = states.absorb(S, hidden)
+                        with (
+                            fast.buffer("V", 1, 1) as V_element,
+                            V_element.streaming(problem.V, keys, along="elements") as V_j,
+                        ):
+                            add_output(fast, problem.arithmetic, states.O, P, V_j)
+            states.save(problem)
+            states.finish(problem.O)

@@ -86,6 +86,8 @@ def _value(name, kinds, needs, softmax):
         case "O" if "V" in kinds:
             before = needs[0] * (needs[1] if "rescale" in kinds else 1) if kinds[0] == "O" else 0
             return before + needs[-2] * needs[-1]
+        case "O" if "rescale" in kinds:
+            return needs[0] * needs[1]
         case "O":
             return needs[0] / needs[1]
 

@@ -14,7 +14,7 @@ from attenio.pebbling.replay import replay
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-from ...dataflows.laws import SMALL_TILES, masks, planned, required_matrix, some_tiles
+from ...dataflows.laws import SMALL_TILES, masks, planned, required_matrix, sizes, some_tiles
 from ..strategies import QUICK
 
 ROOMY = 10**6
@@ -45,6 +45,11 @@ def workloads(draw):
 
 @st.composite
 def tiles_for(draw, workload, dataflow):
+    if dataflow is Dataflow.RANK_ONE_TILING and draw(st.booleans()):
+        outputs = {"output_rows": workload.queries, "output_columns": workload.value_dim}
+        return sizes(draw, query_tile=workload.queries, key_tile=workload.keys, **outputs)
+    if dataflow is Dataflow.SCORE_STATIONARY and draw(st.booleans()):
+        return sizes(draw, resident_rows=workload.queries, key_tile=workload.keys)
     if dataflow is Dataflow.FLAT and draw(st.booleans()):
         return Tiles.of(query_tile=1, resident_keys=draw(st.integers(0, workload.keys)))
     return some_tiles(draw, workload, dataflow)

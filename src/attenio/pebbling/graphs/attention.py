@@ -1,7 +1,8 @@
-"""Attention forward as a graph: scores, softmax in one of four forms, outputs.
+"""Attention forward as a graph: scores, softmax in one of five forms, outputs.
 
 Vertices are named as in formulas: ``Q[i,t]``, ``K[j,t]``, ``V[j,c]``, ``S[i,j]``, ``max[i]``, ``P[i,j]``, ``sum[i]``,
-``O[i,c]``. Something after a semicolon is a stage on the way: ``S[i,j;t]`` after t products, ``O[i,c;j]`` after key j.
+``O[i,c]``. Something after a semicolon is a stage on the way: ``S[i,j;t]`` after t products, ``O[i,c;j]`` after key j,
+``O[i,c;scaled j]`` before it.
 The maximum or the sum of a single score is that score; it has no vertex of its own. ``statistics[i]`` is a row's
 maximum and sum together, a vertex of twice the weight: they are updated together, in place.
 
@@ -39,6 +40,7 @@ class Softmax(Enum):
     PLAIN = "plain"  # exp(S - max) with the maximum of the whole row
     NORMALISED = "normalised"  # exp(S - max) / sum with both of the whole row: outputs need no division
     ONLINE = "online"  # exp(S - max so far), and what was summed before is rescaled
+    SCALED = "scaled"  # the same, with outputs that are rescaled before a value is there
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,8 +99,9 @@ def attention(
     ``idle`` are keys of each row that the mask hides and that are worked on all the same, each by itself: nothing needs
     what comes of them, but a run may move it.
     """
-    if softmax in (Softmax.ONLINE, Softmax.NORMALISED) and accumulation is not Accumulation.CHAIN:
-        kept = "rescales what it has summed" if softmax is Softmax.ONLINE else "updates maximum and sum together"
+    if softmax not in (Softmax.UNSHIFTED, Softmax.PLAIN) and accumulation is not Accumulation.CHAIN:
+        together = softmax is Softmax.NORMALISED
+        kept = "updates maximum and sum together" if together else "rescales what it has summed"
         raise InvalidInput(f"the {softmax.value} softmax {kept}, key by key; use accumulation 'chain'")
     parents: Parents = {}
     d, width = head.d, head.value_dim
@@ -115,8 +118,9 @@ def attention(
                 _whole_row(parents, i, keys, width, accumulation, shifted=softmax is Softmax.PLAIN)
             case Softmax.NORMALISED:
                 _normalised_row(parents, i, keys, width)
-            case Softmax.ONLINE:
-                _online_row(parents, i, _cut(i, grouped[i], None if splits is None else splits[i]), width)
+            case Softmax.ONLINE | Softmax.SCALED:
+                cut = _cut(i, grouped[i], None if splits is None else splits[i])
+                _online_row(parents, i, cut, width, scaled_first=softmax is Softmax.SCALED)
             case _:
                 assert_never(softmax)
         for j in hidden:
@@ -227,9 +231,11 @@ class _Partial(NamedTuple):
     outputs: tuple[str, ...]
 
 
-def _online_row(parents: Parents, i: int, splits: Sequence[Sequence[Sequence[int]]], width: int) -> None:
+def _online_row(
+    parents: Parents, i: int, splits: Sequence[Sequence[Sequence[int]]], width: int, *, scaled_first: bool
+) -> None:
     """Every split by itself, then joined one after the other, then divided by the sum."""
-    partials = [_online_split(parents, i, runs, width) for runs in splits]
+    partials = [_online_split(parents, i, runs, width, scaled_first=scaled_first) for runs in splits]
     whole = partials[0]
     for number, partial in enumerate(partials[1:], 1):
         whole = _joined(parents, i, number, (whole, partial), last=number == len(partials) - 1)
@@ -255,7 +261,9 @@ def _joined(parents: Parents, i: int, number: int, two: tuple[_Partial, _Partial
     return _Partial(largest, total, outputs)
 
 
-def _online_split(parents: Parents, i: int, runs: Sequence[Sequence[int]], width: int) -> _Partial:
+def _online_split(
+    parents: Parents, i: int, runs: Sequence[Sequence[int]], width: int, *, scaled_first: bool
+) -> _Partial:
     """Maximum, sum and outputs so far, run of keys by run of keys."""
     largest = total = ""
     outputs = [""] * width
@@ -280,7 +288,10 @@ def _online_split(parents: Parents, i: int, runs: Sequence[Sequence[int]], width
             total = f"sum[{i};{j}]" if total else f"P[{i},{j}]"
             for c in range(width):
                 name = f"O[{i},{c};{j}]"
-                kept = (outputs[c], *scaled) if outputs[c] else ()
+                kept: tuple[str, ...] = (outputs[c], *scaled) if outputs[c] else ()
+                if scaled_first and scaled:
+                    parents[f"O[{i},{c};scaled {j}]"] = kept
+                    kept = (f"O[{i},{c};scaled {j}]",)
                 parents[name] = (*kept, f"P[{i},{j}]", f"V[{j},{c}]")
                 outputs[c] = name
     return _Partial(largest, total, tuple(outputs))

@@ -80,6 +80,8 @@ class Expansion:
                 return self._named(self._stage("statistics", i, j) for i, j in self._required(rows, columns))
             case Step.SOFTMAX:
                 return chain.from_iterable(self._softmax(i, columns) for i in rows)
+            case Step.SOFTMAX_BY_ROW:
+                return chain.from_iterable(self._softmax_and_scaled(i, columns, inner) for i in rows)
             case Step.ROW_BY_ROW:
                 return chain.from_iterable(self._row_by_row(i, j, inner) for i, j in self._required(rows, columns))
             case Step.OUTPUT | Step.RESCALED_OUTPUT:
@@ -147,6 +149,12 @@ class Expansion:
             if j not in own and f"P[{i},{j}]" in self._numbers:  # idle: a hidden key that stands for none
                 self._held["max", i, 0], self._held["sum", i, 0] = self._named([f"S[{i},{j}]", f"P[{i},{j}]"])
                 yield self._held["sum", i, 0]
+
+    def _softmax_and_scaled(self, i: int, keys: list[int], columns: list[int]) -> Iterator[int]:
+        """A row takes in a run of keys, and its outputs are rescaled, before any value is there."""
+        yield from self._softmax(i, keys)
+        for _, j in self._required([i], keys):
+            yield from self._named(f"O[{i},{c};scaled {j}]" for c in columns)
 
     def _row_by_row(self, i: int, j: int, columns: list[int]) -> Iterator[int]:
         """A row takes in one key, from its score to its outputs."""

@@ -63,7 +63,7 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required, *, keeping: i
         case Dataflow.FLASH_ATTENTION_2 | Dataflow.ATTENIO | Dataflow.STACKED_GROUPS:
             return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, runs) for row, runs in _met(tiles, required)])
         case Dataflow.SCORE_STATIONARY:
-            return _score_stationary(tiles, required)
+            return _resident_rows(tiles, required) if "resident_rows" in tiles else _score_stationary(tiles, required)
         case Dataflow.KEPT_KEYS:
             return _kept_keys(tiles, required, keeping)
         case Dataflow.KEPT_ROWS:
@@ -79,6 +79,12 @@ def _score_stationary(tiles: Tiles, required: Required) -> Grouping:
     met = list(_met(tiles, required))
     idle = [[] if row[runs[0]].any() else [int(runs[0][0])] for row, runs in met]
     return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, runs) for row, runs in met], idle=idle)
+
+
+def _resident_rows(tiles: Tiles, required: Required) -> Grouping:
+    """Outputs are rescaled before an element of a value comes."""
+    as_tiles = Tiles.of(query_tile=tiles["resident_rows"], key_tile=tiles["key_tile"])
+    return Grouping(softmax=Softmax.SCALED, runs=[_own(row, runs) for row, runs in _met(as_tiles, required)])
 
 
 def _split_keys(tiles: Tiles, required: Required) -> Grouping:

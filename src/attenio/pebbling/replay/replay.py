@@ -21,7 +21,7 @@ than was counted: a witness beside the planner's closed form and the counted mem
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,10 +110,24 @@ def piece_by_piece(events: Iterable[Event]) -> Iterator[Event]:
             continue
         interleaved = list(together)
         first = interleaved[0]
+        if first.along == "elements":
+            for key, column in product(first.rows.tolist(), first.columns.tolist()):
+                yield from (_element(event, np.array([key]), np.array([column])) for event in interleaved)
+            continue
         by_key = first.along == "rows" or first.operand == "S"
         for number in (first.rows if first.along == "rows" else first.columns).tolist():
             for event in interleaved:
                 yield _piece(event, np.array([number], dtype=np.int64), by_key=by_key)
+
+
+def _element(event: Event, key: NDArray[np.intp], column: NDArray[np.intp]) -> Event:
+    """What an event does with one element of a key, or of a value."""
+    if event.kind is EventKind.LOAD:
+        return replace(event, rows=key, columns=column)
+    if event.step is Step.SCORES:
+        return replace(event, columns=key, inner=column)
+    assert event.step is Step.OUTPUT
+    return replace(event, columns=column, inner=key)
 
 
 def _piece(event: Event, number: NDArray[np.intp], *, by_key: bool) -> Event:

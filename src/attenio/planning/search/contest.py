@@ -5,6 +5,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from attenio.masks import SharedPrefix
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import floor_div
 from attenio.planning.costs import computes, problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
@@ -88,7 +90,8 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
     """The forms of all dataflows that may win, attenio the first unless kept keys move less with each of its tiles.
 
     Not those of FLAT if attenio holds as many rows with less, nor of flash-attention-1 where kept rows pass by the same
-    keys with less room, which they do unless heads share these.
+    keys with less room, which they do unless heads share these; nor resident rows of score-stationary beside which
+    elements pass, unless whole keys leave room for fewer rows.
     """
     plain = not (workload.has_scales or workload.sinks or workload.softcap is not None)  # what all dataflows compute
     if workload.direction is Direction.BACKWARD:
@@ -97,7 +100,7 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
             _Entrant(rank, each, separate, form) for rank, (each, form) in ranked if plain or computes(workload, each)
         ]
     entrants: list[_Entrant] = []
-    rank, held = 0, 0
+    rank, held, beside_keys = 0, 0, 0
     for dataflow, forms in forms_of_all(workload.direction, separate).items():
         problems = separate
         if not (plain or computes(workload, dataflow)):
@@ -115,10 +118,22 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
             continue
         elif dataflow is Dataflow.KEPT_KEYS and forms and _keep_more(separate, forms[0], held, fast_words):
             del entrants[0]
+        if dataflow is Dataflow.KEPT_KEYS and forms:
+            beside_keys = beside_one_key(forms[0], fast_words)
         for form in forms:
+            if form.names[0] == "resident_rows" and _stationary(separate, form, fast_words) <= beside_keys:
+                rank += 1
+                continue
             entrants.append(_Entrant(rank, dataflow, problems, form))
             rank += 1
     return entrants
+
+
+def beside_one_key(form: Form, fast_words: Counts) -> Counts:
+    """Rows of kept keys that fit beside one slot."""
+    phase = form.phases[0]
+    assert isinstance(phase, KeptTile)
+    return floor_div(fast_words - phase.beside - phase.per_slot, phase.per_row)
 
 
 def _keep_more(problems: Problems, form: Form, held: int, fast_words: int) -> bool:

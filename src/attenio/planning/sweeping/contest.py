@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.planning.plan import Dataflow
+from attenio.planning.search.contest import beside_one_key
 from attenio.planning.search.dataflow import contenders
 from attenio.planning.search.kept_band import keeps_more
 from attenio.planning.sweeping.cases import Cases, Ints, take
@@ -46,6 +47,8 @@ def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np
         for entrant in entrants:
             if entrant.dataflow is Dataflow.TWO_PASS:
                 _offer(cases, entrant, best, out=_out_of_two_passes(cases, entrant.form), together=True)
+            elif entrant.dataflow is Dataflow.SCORE_STATIONARY and "resident_rows" in entrant.form.names:
+                _offer(cases, entrant, best, out=_no_fewer_beside_keys(cases, entrant.form))
             else:
                 _offer(cases, entrant, best, out=out.get(entrant.dataflow))
     return _flat_may_win(cases) if direction is Direction.FORWARD else np.zeros(len(cases), dtype=np.bool_)
@@ -114,6 +117,15 @@ def _keeps_more(cases: Cases) -> NDArray[np.bool_]:
     assert isinstance(single, RowTile) and isinstance(kept, KeptTile)
     free = (cases.row_unit == 1) & (cases.key_unit == 1)
     return np.asarray(free & keeps_more(cases.band, kept, most_rows(cases, single), cases.fast_words))
+
+
+def _no_fewer_beside_keys(cases: Cases, form: Form) -> NDArray[np.bool_]:
+    """As in ``search.contest``: where whole keys leave room for as many rows as elements that pass."""
+    single = cases.of_every_case(form.phases[0])
+    assert isinstance(single, RowTile)
+    kept = cases.of_every_case(cases.forms(forms_of(Dataflow.KEPT_KEYS))[0])
+    free = (cases.row_unit == 1) & (cases.key_unit == 1)
+    return np.asarray(free & (most_rows(cases, single) <= beside_one_key(kept, cases.fast_words)))
 
 
 def _offer_products(cases: Cases, entrants: list[_Entrant], best: Solution) -> None:

@@ -4,15 +4,25 @@ moved = g (T(a,b) d + U(a)(d + dv) + 2w dv (T(a,b) - L(a)) + n dv)
 peak  = a'b'w + 3a'w + max(a' + 1, a'w + 1)
 
 Intermediates are never narrower than elements, so a column of partial outputs outweighs one of queries.
+
+With ``resident_rows`` a queries and outputs stay too, and elements of b keys and values at a time pass:
+
+moved = g (L(a) d + n dv + U(a)(d + dv))
+peak  = a'(d + (dv+2)w) + a'b'w + w
+
+It has room for more rows than whole keys leave, which take d + dv words beside them, up to about (d + dv)² words.
 """
 
-from attenio.planning.words.form import Form, Held, Rectangle, Sizes
+from attenio.planning.words.form import Form, Held, Rectangle, RowTile, Sizes
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself."""
+    """Every head by itself: a tile of scores alone, and with resident rows."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     carried = 2 * w * dv
     held = Held(per_score=w, per_row=4 * w, beside=1)
     phase = Rectangle("query_tile", "key_tile", (held,), visits=d + carried, loads=d + dv, saved=carried)
-    return (Form(("query_tile", "key_tile"), (phase,), sizes.group * sizes.rows * dv),)
+    outputs = sizes.group * sizes.rows * dv
+    whole = Held(per_score=w, per_row=d + (dv + 2) * w, beside=w)
+    rows = RowTile("resident_rows", "key_tile", whole, live=d, loads=d + dv)
+    return Form(("query_tile", "key_tile"), (phase,), outputs), Form(("resident_rows", "key_tile"), (rows,), outputs)
