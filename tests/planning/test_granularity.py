@@ -73,6 +73,8 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
             if tiles["keys_per_split"] == 1 and half < problems.most_keys
         ]
     in_slots = {"kept_keys", "ring_keys", "row_sums", "key_sums"}  # one score at a time
+    if dataflow is Dataflow.SCORE_STATIONARY:  # one element at a time
+        in_slots.add("resident_rows")
     allowed = [
         tiles
         for tiles in every_tile

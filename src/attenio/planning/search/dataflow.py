@@ -95,6 +95,8 @@ def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
         return forms
     if dataflow is Dataflow.QUERY_STATIONARY:
         forms = known_forms(dataflow, problems.sizes)
+    if dataflow is Dataflow.SCORE_STATIONARY:  # no unit multiplies with one element at a time
+        forms = tuple(form for form in forms if "resident_rows" not in form.names)
     # slots keep what rows meet one score at a time
     forms = tuple(f for f in forms if not any(isinstance(phase, _WITH_SLOTS) for phase in f.phases))
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))

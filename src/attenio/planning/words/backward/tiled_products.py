@@ -17,6 +17,12 @@ rows stay beside the tile, which leaves room for about a key less:
 P           moved g (T(a,b)d + U(a)d + L(a)w + Zw)                     peak a'b'w + a'w + a' + 2w - 1
 dS          moved g (T(a,b)dv + U(a)dv + L(a)w + 2Zw)                  peak a'b'w + a'w + a' + 2w - 1
 
+With ``stationary_keys`` c and ``passing_queries`` beside ``query_tile`` and ``key_tile``, values stay with dV while rows
+of dO pass, an element at a time; dS and dV are made together, and probabilities are read once:
+
+P           moved g (L(a)(d + w) + U(a)d + Zw)                         peak a'd + a'b'w + a'w + 1
+dS and dV   moved g (V(c)(dv + w) + 2Zw) + F dv + m dv                 peak c'dv(1 + w) + 2r'c'w + r'w + 1
+
 With ``gradient_rows``, or ``resident_rows``, and ``gradient_keys`` in place of ``score_rows`` and ``score_keys``, the
 probabilities have been saved by the forward pass and are read: there is no second line.
 """
@@ -25,12 +31,13 @@ from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import delta_words, key_product, query_product, value_product
 from attenio.planning.words.form import Form, Held, Rectangle, RowTile, Sizes
 
-_PRODUCTS = ("value_keys", "value_columns", "key_keys", "key_columns", "query_rows", "query_columns")
+_OTHERS = ("key_keys", "key_columns", "query_rows", "query_columns")
+_PRODUCTS = ("value_keys", "value_columns", *_OTHERS)
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Probabilities are computed again: with a tile of scores, with whole rows, or with resident statistics."""
-    return _form(sizes), _whole_rows(sizes), _form(sizes, resident=True)
+    """Probabilities are computed again: with a tile of scores, whole rows, resident statistics, or values that stay."""
+    return _form(sizes), _whole_rows(sizes), _form(sizes, resident=True), _values_stay(sizes)
 
 
 def reading_forms(sizes: Sizes) -> tuple[Form, ...]:
@@ -45,6 +52,17 @@ def _whole_rows(sizes: Sizes) -> Form:
     products = (value_product(sizes), key_product(sizes), query_product(sizes))
     fixed = delta_words(sizes) + sizes.keys * (d + dv) + sizes.group * (3 * sizes.scores * w + sizes.rows * d)
     return Form(("query_tile", "key_tile", *_PRODUCTS), (*products, scores), fixed, least_held=w + 2)
+
+
+def _values_stay(sizes: Sizes) -> Form:
+    d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
+    made = RowTile("query_tile", "key_tile", Held(per_score=w, per_row=d + w, beside=1), live=d + w, loads=d)
+    held = Held(per_score=2 * w, per_row=dv * (1 + w), per_key=w, beside=1)
+    used = RowTile("stationary_keys", "passing_queries", held, loads=dv + w, across=True)
+    fixed = delta_words(sizes) + sizes.touched_keys * dv + sizes.keys * (d + dv)
+    fixed += sizes.group * (3 * sizes.scores * w + sizes.rows * d)
+    names = ("query_tile", "key_tile", "stationary_keys", "passing_queries", *_OTHERS)
+    return Form(names, (key_product(sizes), query_product(sizes), made, used), fixed, least_held=w + 2)
 
 
 def _form(sizes: Sizes, *, reading: bool = False, resident: bool = False) -> Form:
