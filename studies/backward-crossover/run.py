@@ -140,10 +140,10 @@ _ANSWER = """# Where does the backward pass change its schedule?
 
 **Prediction.** Li, Liang, Shi, Song, Yue and Zhang put the change of regime of the backward pass at Θ(d²). With
 the leading terms of our schedules, two passes move 14n²d²/M words and tiled products 10n²d/√M + 3n² or, of
-whole rows, 5n²d²/M + 6n², which cross at 1.5 d². Between them stands spilled gradients: keep keys and values as
-two passes do, write dS once instead of computing it again, and multiply it by K with all d columns of a tile of
-dQ resident: 8n²d²/M + n², then n² + n²d²/M. It should beat tiled products from d² on, and two passes up to
-2.5 d².
+whole rows beside values that stay, 5n²d²/M + 5n², which cross at 1.8 d². Between them stands spilled gradients:
+keep keys and values as two passes do, write dS once instead of computing it again, and multiply it by K with all
+d columns of a tile of dQ resident: 8n²d²/M + n², then n² + n²d²/M. It should beat tiled products from 4/3 d² on,
+and two passes up to 2.5 d².
 
 **Counted** (`results.json`, `figure.svg`, made by `run.py`; n = {n}, dense, one word a value). "Keeps rows":
 the best of two-pass, key-stationary and query-stationary with best tiles. "Writes scores": the best of the

@@ -8,7 +8,7 @@ from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-from ..laws import QUICK, counted, obeys_its_closed_form, some_tiles, workloads
+from ..laws import QUICK, counted, obeys_its_closed_form, sizes, some_tiles, workloads
 
 
 def products(problem, tiles, names):
@@ -70,15 +70,50 @@ def test_tiled_products_of_whole_rows_move_and_hold_what_their_closed_form_says(
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, whole_rows)
 
 
+def values_that_stay(problem, tiles):
+    n, m, d, dv, w, scores = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.scores
+    a, b = min(tiles["query_tile"], n), min(tiles["key_tile"], m)
+    r, c = min(tiles["passing_queries"], n), min(tiles["stationary_keys"], m)
+    moved, peak = products(problem, tiles, ("key", "query"))
+    moved += problem.g * (problem.live_rows(a) * (d + w) + problem.key_loads(a) * d + scores * w)
+    moved += problem.g * (problem.row_visits(c) * (dv + w) + 2 * scores * w) + problem.touched_keys * dv + m * dv
+    made, used = a * d + a * b * w + a * w + 1, c * dv * (1 + w) + 2 * r * c * w + r * w + 1
+    return moved, max(peak, made, used)
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_tiled_products_beside_values_that_stay_move_and_hold_what_their_closed_form_says(workload, data):
+    rows, keys, d = workload.queries, workload.keys, workload.d
+    tile = sizes(data.draw, query_tile=rows + 1, key_tile=keys + 1, stationary_keys=keys + 1, passing_queries=rows + 1)
+    others = sizes(data.draw, key_keys=keys, key_columns=d, query_rows=rows, query_columns=d)
+    problems = counted(workload, by_group=True)
+    tiles = Tiles.of(**tile, **others)
+    obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, values_that_stay)
+
+
+def test_values_that_stay_save_a_twelfth_at_d_squared():
+    workload, fast_words = Workload(n=8192, d=128, direction="backward"), 128**2
+    plan = best_plan_for(workload, fast_words)
+    assert plan.dataflow is Dataflow.TILED_PRODUCTS and "stationary_keys" in plan.tiles
+    others = "key_keys", "key_columns", "query_rows", "query_columns"
+    products = {name: plan.tiles[name] for name in others} | {"value_keys": 126, "value_columns": 128}
+    apart = cost(workload, Dataflow.TILED_PRODUCTS, Tiles.of(query_tile=126, key_tile=1, **products))
+    assert apart.peak_words <= fast_words and plan.moved_words < 11 / 12 * apart.moved_words
+
+
 def test_whole_rows_move_an_eighth_less_than_tiles_of_scores_at_seven_tenths_of_d_squared():
     workload, fast_words = Workload(n=8192, d=128, direction="backward"), 7 * 128**2 // 10
     plan = best_plan_for(workload, fast_words)
     assert plan.dataflow is Dataflow.TILED_PRODUCTS
     assert "query_tile" in plan.tiles
-    products = {name: plan.tiles[name] for name in plan.tiles if name not in ("query_tile", "key_tile")}
+    others = "key_keys", "key_columns", "query_rows", "query_columns"
+    products = {name: plan.tiles[name] for name in others} | {"value_keys": 88, "value_columns": 128}
     side = int(fast_words**0.5) - 2
     tiled = cost(workload, Dataflow.TILED_PRODUCTS, Tiles.of(score_rows=side, score_keys=side, **products))
-    assert plan.moved_words < 0.89 * tiled.moved_words
+    whole = cost(workload, Dataflow.TILED_PRODUCTS, Tiles.of(query_tile=88, key_tile=1, **products))
+    assert max(tiled.peak_words, whole.peak_words) <= fast_words
+    assert plan.moved_words < whole.moved_words < 0.89 * tiled.moved_words
 
 
 def test_three_words_are_enough_for_the_gradient_and_statistics_take_none_beside_a_tile():

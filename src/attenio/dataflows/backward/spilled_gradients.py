@@ -16,18 +16,16 @@ With key_keys and key_columns, dK is not resident either, which leaves room for 
 the dataflows that keep scores and those that tile every product, in memories of about d^2 words, this moves least.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from attenio.dataflows.backward.key_visits import StoredDelta
 from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.spilled_scores import store_required
 from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.tiled_products import key_gradients, query_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
 from attenio.dataflows.online_softmax import ONE
-from attenio.memory import FastMemory, SlowArray, Tile
-from attenio.memory.indices import as_array, compact
+from attenio.memory import FastMemory, SlowArray
+from attenio.memory.indices import compact
 from attenio.planning.plan import Tiles
 
 
@@ -77,16 +75,8 @@ def _key_pass(
                         scores, sums = (S_buffer.zeros(rows, touched), ~required), Sums(dK=dK_j, dV=dV_j)
                         row = (Q_i, dO_i, L_i, D_i)
                         dS = add_gradients(fast, problem.arithmetic, row, (K_j, V_j), sums, scores)
-                        _store_required(fast, dS, gradients, j.span, required)
+                        store_required(fast, dS, gradients, j.span, required)
             if dK_j is not None:
                 fast.store(dK_j, problem.dK)
             fast.store(dV_j, problem.dV)
     store_key_zeros(fast, pattern, problem.dV, *([problem.dK] if keeps_dK else []))
-
-
-def _store_required(fast: FastMemory, dS: Tile, target: SlowArray, keys: slice, required: NDArray[np.bool_]) -> None:
-    """Store the required elements of a tile; it is seen as one of all keys of a key tile, touched or not."""
-    shape, touched = (len(required), keys.stop - keys.start), as_array(dS.columns) - keys.start
-    values, cells = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=np.bool_)
-    values[:, touched], cells[:, touched] = dS.values, required
-    fast.store(Tile("dS", values, dS.rows, keys, dS.words_each), target, cells=cells)

@@ -18,6 +18,15 @@ for each tile of query_rows x query_columns of dQ:
 With query_tile and key_tile in place of score_rows and score_keys, whole rows of Q_i, and then of dO_i, are loaded once
 and stay, with their L or D, while the elements of K_j, and of V_j, pass one at a time: better from about d²/4 words on.
 
+With stationary_keys and passing_queries beside these, dS and dV are made together, where P is read once:
+for each tile j of stationary_keys keys that some row needs:
+    load its needed V_j;  dV_j = 0
+    for each head of the group, each tile i of passing_queries of the rows that need a key of j:
+        load D_i and the required P;  dP = 0
+        for each element of dO_i:  load it;  add its products with a column of V_j to dP, with P to dV_j
+        store the required dS = P (dP - D_i)
+    store dV_j
+
 With resident_rows in place of score_rows, L and then D of the tile's rows are loaded once and stay beside it.
 
 With gradient_rows (or resident_rows) and gradient_keys in place of score_rows and score_keys, P is what the forward
@@ -32,6 +41,7 @@ from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.spilled_scores import live_tiles, loaded
 from attenio.dataflows.backward.steps import (
     add_key_gradient,
     add_query_gradient,
@@ -41,14 +51,13 @@ from attenio.dataflows.backward.steps import (
     score_gradient,
     stream_delta,
 )
+from attenio.dataflows.backward.values_stay import values_stay
 from attenio.dataflows.key_tiles import required_scores, visits_of
 from attenio.dataflows.online_softmax import ONE, add_scores_by_depth, make_scores
 from attenio.dataflows.problem import key_runs, visible
 from attenio.memory import Buffer, FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices, as_array, compact, cuts, singles, size
 from attenio.planning.plan import Tiles
-
-Cells = NDArray[np.bool_] | None
 
 
 def tiled_products(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
@@ -62,15 +71,19 @@ def tiled_products(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
         P, tile = problem.P, (tiles["resident_rows" if resident else "gradient_rows"], tiles["gradient_keys"])
         _score_gradients(problem, (D, P, dS), tile, resident, fast)
     elif "query_tile" in tiles:
-        P = problem.spilled("P", rows, keys)
-        _with_whole_rows(problem, (D, P, dS), (tiles["query_tile"], tiles["key_tile"]), fast)
+        P, tile = problem.spilled("P", rows, keys), (tiles["query_tile"], tiles["key_tile"])
+        if "stationary_keys" in tiles:
+            values_stay(problem, (D, P, dS), (tile, (tiles["passing_queries"], tiles["stationary_keys"])), fast)
+        else:
+            _with_whole_rows(problem, (D, P, dS), tile, fast)
     else:
         P = problem.spilled("P", rows, keys)
         tile = tiles["resident_rows" if resident else "score_rows"], tiles["score_keys"]
         _probabilities(problem, P, tile, resident, fast)
         _score_gradients(problem, (D, P, dS), tile, resident, fast)
-    of_values = (tiles["value_keys"], tiles["value_columns"])
-    _sums_over_rows(problem, (P, problem.dO, problem.dV), add_value_gradient, of_values, fast)
+    if "value_keys" in tiles:
+        of_values = (tiles["value_keys"], tiles["value_columns"])
+        _sums_over_rows(problem, (P, problem.dO, problem.dV), add_value_gradient, of_values, fast)
     key_gradients(problem, dS, (tiles["key_keys"], tiles["key_columns"]), fast)
     query_gradients(problem, dS, (tiles["query_rows"], tiles["query_columns"]), fast)
 
@@ -97,7 +110,7 @@ def _probabilities(
 ) -> None:
     a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
     with fast.scratch("L", a if resident else 0, 1) as all_L, fast.scratch("S", a, b) as S_buffer:
-        for rows, positions in _live_tiles(problem, a):
+        for rows, positions in live_tiles(problem, a):
             with all_L.holding(problem.L, rows) if resident else nullcontext() as kept:
                 for keys, hidden in key_runs(problem.pattern, positions, b):
                     S = S_buffer.zeros(rows, keys)
@@ -118,14 +131,14 @@ def _score_gradients(
     D, P, dS = spilled
     a, b = min(tile[0], problem.pattern.rows), min(tile[1], problem.pattern.keys)
     with fast.scratch("D", a if resident else 0, 1) as all_D, fast.scratch("dP", a, b) as dP_buffer:
-        for rows, positions in _live_tiles(problem, a):
+        for rows, positions in live_tiles(problem, a):
             with all_D.holding(D, rows) if resident else nullcontext() as kept:
                 for keys, hidden in key_runs(problem.pattern, positions, b):
                     dP = dP_buffer.zeros(rows, keys)
                     with fast.buffer("dO", a, 1) as column, fast.buffer("V", 1, _beside(fast)) as V_element:
                         _add_value_scores_by_column(fast, problem, dP, column, V_element)
                     with fast.scratch("P", 1, 1), _statistics(fast, D, rows, kept) as D_i:
-                        passing = _loaded(fast, P, rows, keys, visible(hidden))
+                        passing = loaded(fast, P, rows, keys, visible(hidden))
                         gradient = score_gradient(fast, problem.arithmetic, passing, dP, (D_i, None))
                         fast.store(gradient, dS, cells=visible(hidden))
 
@@ -158,7 +171,7 @@ def _with_whole_rows(
         fast.buffer("K or V", 1, 1) as element,
         fast.scratch("P", 1, 1),
     ):
-        for rows, positions in _live_tiles(problem, a):
+        for rows, positions in live_tiles(problem, a):
             with of_rows.holding(problem.L, rows) as L_i, row_buffer.holding(problem.Q, rows) as Q_i:
                 for keys, hidden in key_runs(problem.pattern, positions, b):
                     S = scores.zeros(rows, keys)
@@ -166,13 +179,13 @@ def _with_whole_rows(
                         make_scores(fast, arithmetic, S, Q_i, K_j)
                     exponentiate_with(fast, arithmetic, S, L_i, hidden)
                     fast.store(S, P, cells=visible(hidden))
-        for rows, positions in _live_tiles(problem, a):
+        for rows, positions in live_tiles(problem, a):
             with of_rows.holding(D, rows) as D_i, row_buffer.holding(problem.dO, rows) as dO_i:
                 for keys, hidden in key_runs(problem.pattern, positions, b):
                     dP = scores.zeros(rows, keys)
                     with element.streaming(problem.V, keys, along="elements") as V_j:
                         add_value_scores(fast, arithmetic, dP, dO_i, V_j)
-                    passing = _loaded(fast, P, rows, keys, visible(hidden))
+                    passing = loaded(fast, P, rows, keys, visible(hidden))
                     fast.store(score_gradient(fast, arithmetic, passing, dP, (D_i, None)), dS, cells=visible(hidden))
 
 
@@ -211,7 +224,7 @@ def _sums_over_rows(
             for columns in cuts(size(gradient.columns), c):
                 total = buffer.zeros(keys, columns)
                 for rows, cells in _rows_that_need(problem, keys):
-                    scores_j = _loaded(fast, scores, rows, keys, cells)
+                    scores_j = loaded(fast, scores, rows, keys, cells)
                     with element.streaming(passing, rows, columns, along="elements") as passed:
                         add(fast, problem.arithmetic, total, scores_j, passed)
                 fast.store(total, gradient)
@@ -231,18 +244,10 @@ def query_gradients(problem: BackwardProblem, dS: SlowArray, tile: tuple[int, in
                     if len(needed):
                         keys = compact(needed)
                         cells = pattern.required(positions.start, positions.stop, needed)
-                        dS_i = _loaded(fast, dS, rows, keys, cells)
+                        dS_i = loaded(fast, dS, rows, keys, cells)
                         with K_element.streaming(problem.K, keys, columns, along="elements") as K:
                             add_query_gradient(fast, problem.arithmetic, dQ, dS_i, K)
                     fast.store(dQ, problem.dQ)
-
-
-def _live_tiles(problem: BackwardProblem, tile: int) -> Iterator[tuple[Indices, slice]]:
-    """Tiles of positions that need any key, head after head: their rows and positions."""
-    for heads in problem.head_tiles(1):
-        for positions in problem.query_tiles(tile):
-            if len(problem.pattern.needed_keys(positions.start, positions.stop)):
-                yield problem.rows_of(heads, positions), positions
 
 
 def _rows_that_need(problem: BackwardProblem, keys: slice) -> list[tuple[Indices, NDArray[np.bool_]]]:
@@ -254,12 +259,3 @@ def _rows_that_need(problem: BackwardProblem, keys: slice) -> list[tuple[Indices
         return []
     marked = required_scores(pattern, needing, listed)
     return [(compact(head * pattern.rows + needing), marked) for head in range(problem.group)]
-
-
-def _loaded(fast: FastMemory, source: SlowArray, rows: Indices, keys: Indices, cells: Cells) -> Tile:
-    """Spilled scores as they pass through fast memory, 0 where they are not required."""
-    tile = Tile(source.name, np.empty((size(rows), size(keys)), dtype=np.float32), rows, keys, source.words_each)
-    fast.load(source, tile, cells=cells)
-    if cells is not None:
-        tile.values[~cells] = 0
-    return tile

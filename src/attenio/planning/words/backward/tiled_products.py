@@ -17,8 +17,8 @@ rows stay beside the tile, which leaves room for about a key less:
 P           moved g (T(a,b)d + U(a)d + L(a)w + Zw)                     peak a'b'w + a'w + a' + 2w - 1
 dS          moved g (T(a,b)dv + U(a)dv + L(a)w + 2Zw)                  peak a'b'w + a'w + a' + 2w - 1
 
-With ``stationary_keys`` c and ``passing_queries`` beside ``query_tile`` and ``key_tile``, values stay with dV while rows
-of dO pass, an element at a time; dS and dV are made together, and probabilities are read once:
+With ``stationary_keys`` c and ``passing_queries`` r beside ``query_tile`` and ``key_tile``, values stay with dV while
+rows of dO pass, an element at a time; dS and dV are made together, and probabilities are read once:
 
 P           moved g (L(a)(d + w) + U(a)d + Zw)                         peak a'd + a'b'w + a'w + 1
 dS and dV   moved g (V(c)(dv + w) + 2Zw) + F dv + m dv                 peak c'dv(1 + w) + 2r'c'w + r'w + 1
