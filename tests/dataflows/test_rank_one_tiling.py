@@ -14,7 +14,7 @@ def closed_form(problem, tiles):
     p, c = min(tiles["output_rows"], n), min(tiles["output_columns"], dv)
     scores = problem.tile_rows(a, b) * dk + problem.key_loads(a) * dk + problem.scores * w
     outputs = problem.scores * -(-dv // c) * w + problem.key_loads(p) * dv + n * dv
-    return scores + 2 * n * w + outputs, max(a * b * w + a + 1 + a * w, p * c * w + 3 * p * w + 1)
+    return scores + outputs, max(a * b * w + a + 1, p * c * w + 3 * p * w + 1)
 
 
 def whole_queries(problem, tiles):
@@ -23,7 +23,7 @@ def whole_queries(problem, tiles):
     p, c = min(tiles["output_rows"], n), min(tiles["output_columns"], dv)
     scores = (problem.live_rows(a) + problem.key_loads(a)) * dk + problem.scores * w
     outputs = problem.scores * -(-dv // c) * w + problem.key_loads(p) * dv + n * dv
-    return scores + 2 * n * w + outputs, max(a * dk + a * b * w + a * w + 1, p * c * w + 3 * p * w + 1)
+    return scores + outputs, max(a * dk + a * b * w + 1, p * c * w + 3 * p * w + 1)
 
 
 def with_probabilities(problem, tiles):

@@ -18,7 +18,7 @@ def resident_rows(problem, tiles):
     n, dk, dv, w = problem.n, problem.dk, problem.dv, problem.w
     a, b = min(tiles["resident_rows"], n), min(tiles["key_tile"], problem.m)
     moved = problem.live_rows(a) * dk + problem.key_loads(a) * (dk + dv) + n * dv
-    return moved, a * (dk + (dv + 2) * w) + a * b * w + w
+    return moved, a * (dk + (dv + 2) * w) + a * b * w + 1
 
 
 @QUICK

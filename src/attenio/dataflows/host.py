@@ -78,8 +78,10 @@ def _spilled_values(plan: Plan) -> int:
             return max(keys for _, keys in shapes)
         case Dataflow.STANDARD:
             return 2 * scores
-        case Dataflow.SQUARE_TILING | Dataflow.RANK_ONE_TILING:
-            return 2 * scores if "resident_keys" in tiles else scores + longest
+        case Dataflow.SQUARE_TILING:
+            return scores + longest
+        case Dataflow.RANK_ONE_TILING:
+            return 2 * scores if "resident_keys" in tiles else scores
         case Dataflow.SCORE_STATIONARY:
             return 0 if "resident_rows" in tiles else longest * width
         case Dataflow.KEPT_KEYS:

@@ -2,44 +2,32 @@
 
     phase 1, for each tile i of score_rows rows, each run j of score_keys keys it needs:
         S = 0;  for each depth t:  load a column of Q_i;  for each key load one element of K_j;  add their products
-        max takes in S;  store the required scores
-      store max
-    phase 2, for each tile i of output_rows rows:
-        load max
-        for each chunk c of output_columns value columns:
-            O_ic, sum = 0
-            for each key j the tile needs:  load the column of its required scores;  P = exp(S - max);  sum += P
-                for each column of the chunk load one element of V_j;  add their products to O_ic
-            store O_ic / sum
+        store the required scores
+    phase 2, for each tile i of output_rows rows, each chunk c of output_columns value columns:
+        O_ic, max, sum = 0, -inf, 0
+        for each key j the tile needs:
+            load the column of its required scores;  row by row:  max;  P in the place of S;  sum;  o is scaled down
+            for each column of the chunk load one element of V_j;  add their products to O_ic
+        store O_ic / sum
 
-A tile of results as large as the memory halves the traffic of square tiling's three tiles of equal size.
+A tile of results as large as the memory halves the traffic of square tiling's three tiles of equal size. Maxima are
+taken in phase 2, which has words for them anyway, once for every chunk: phase 1 has nothing beside its tile.
 
 With query_tile whole rows of queries stay in phase 1, which is better from about d²/4 words on:
     phase 1, for each tile i of query_tile rows:
         load Q_i;  for each run j of key_tile keys it needs:  load its elements one at a time;  S = Q_i K_j^T
-            max takes in S;  store the required scores
-      store max
+            store the required scores
 
-With resident_keys no statistics lie beside the tiles, and memories of three words are enough: phase 1 keeps no max, and
+With resident_keys no statistics lie beside the tiles, and memories of three words are enough:
     between the phases, for each row: load its required scores (the first resident_keys stay); max, sum
         load the others again; store exp(S - max) / sum
     phase 2 reads these probabilities instead of scores.
 """
 
-from attenio.dataflows.online_softmax import (
-    add_output,
-    add_scores_by_depth,
-    exponentiate,
-    first_maximum,
-    first_sum,
-    hide,
-    make_scores,
-    normalise,
-    raise_maximum,
-    save_log_sum_exp,
-)
+from attenio.dataflows.online_softmax import add_output, add_scores_by_depth, make_scores
 from attenio.dataflows.operators_apart import operators_apart
 from attenio.dataflows.problem import Problem, key_runs, visible
+from attenio.dataflows.row_by_row import RowStates
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import cuts
 from attenio.planning.plan import Tiles
@@ -51,7 +39,7 @@ def rank_one_tiling(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     if "resident_keys" in tiles:
         operators_apart(problem, tiles, fast, problem.pattern)
         return
-    spilled = problem.spilled("S", rows, keys), problem.spilled("max", rows, 1)
+    spilled = problem.spilled("S", rows, keys)
     if "query_tile" in tiles:
         _scores_of_whole_queries(problem, spilled, (min(tiles["query_tile"], rows), min(tiles["key_tile"], keys)), fast)
     else:
@@ -59,69 +47,53 @@ def rank_one_tiling(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     _outputs(problem, spilled, (min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)), fast)
 
 
-def _scores(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory) -> None:
+def _scores(problem: Problem, spilled: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     a, b = tile
     with (
-        fast.scratch("max", a, 1) as max_buffer,
         fast.scratch("S", a, b) as S_buffer,
         fast.buffer("Q", a, 1) as Q_column,
         fast.buffer("K", 1, 1) as K_element,
     ):
         for rows in problem.query_tiles(a):
-            largest = first_maximum(max_buffer, problem, rows)
             for keys, hidden in key_runs(problem.pattern, rows, b):
                 S_ij = S_buffer.zeros(rows, keys)
                 add_scores_by_depth(fast, problem, S_ij, Q_column, K_element)
-                hide(S_ij, hidden)
-                raise_maximum(fast, largest, S_ij)
-                fast.store(S_ij, spilled[0], cells=visible(hidden))
-            fast.store(largest, spilled[1])
+                fast.store(S_ij, spilled, cells=visible(hidden))
 
 
-def _scores_of_whole_queries(
-    problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory
-) -> None:
+def _scores_of_whole_queries(problem: Problem, spilled: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     a, b = tile
     with (
-        fast.scratch("max", a, 1) as max_buffer,
         fast.scratch("S", a, b) as S_buffer,
         fast.buffer("Q", a, problem.depth) as Q_buffer,
         fast.buffer("K", 1, 1) as K_element,
     ):
         for rows in problem.query_tiles(a):
-            largest = first_maximum(max_buffer, problem, rows)
             if len(needed := problem.pattern.needed_keys(rows.start, rows.stop)):
                 with Q_buffer.holding(problem.Q, rows) as Q_i:
                     for keys, hidden in key_runs(problem.pattern, rows, b, needed):
                         S_ij = S_buffer.zeros(rows, keys)
                         with K_element.streaming(problem.K, keys, along="elements") as K_j:
                             make_scores(fast, problem.arithmetic, S_ij, Q_i, K_j)
-                        hide(S_ij, hidden)
-                        raise_maximum(fast, largest, S_ij)
-                        fast.store(S_ij, spilled[0], cells=visible(hidden))
-            fast.store(largest, spilled[1])
+                        fast.store(S_ij, spilled, cells=visible(hidden))
 
 
-def _outputs(problem: Problem, spilled: tuple[SlowArray, SlowArray], tile: tuple[int, int], fast: FastMemory) -> None:
+def _outputs(problem: Problem, spilled: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     p, c = tile
     with (
-        fast.scratch("max", p, 1) as max_buffer,
-        fast.scratch("sum", p, 1) as sum_buffer,
-        fast.scratch("O", p, c) as O_buffer,
+        RowStates(fast, problem.arithmetic, p, c) as states,
         fast.scratch("S", p, 1) as S_column,
         fast.buffer("V", 1, 1) as V_element,
     ):
         for rows in problem.query_tiles(p):
-            with max_buffer.holding(spilled[1], rows) as largest:
-                for columns in cuts(problem.width, c):
-                    O_ic, total = O_buffer.zeros(rows, columns), first_sum(sum_buffer, problem, largest)
-                    for key, hidden in key_runs(problem.pattern, rows, 1):
-                        S_j = S_column.over(rows, key)
-                        fast.load(spilled[0], S_j, cells=visible(hidden))
-                        P_j = exponentiate(fast, problem.arithmetic, S_j, largest, total)
-                        with V_element.streaming(problem.V, key, columns, along="columns") as V_j:
-                            add_output(fast, problem.arithmetic, O_ic, P_j, V_j)
-                    if columns.start == 0:
-                        save_log_sum_exp(fast, problem, largest, total)
-                    normalise(fast, problem.arithmetic, O_ic, total)
-                    fast.store(O_ic, problem.O)
+            for columns in cuts(problem.width, c):
+                states.begin(rows, columns, problem.sinks_of(rows))
+                for key, hidden in key_runs(problem.pattern, rows, 1):
+                    S_j = S_column.over(rows, key)
+                    fast.load(spilled, S_j, cells=visible(hidden))
+                    P_j = states.absorb(S_j, hidden)
+                    with V_element.streaming(problem.V, key, columns, along="columns") as V_j:
+                        add_output(fast, problem.arithmetic, states.O, P_j, V_j)
+                if columns.start == 0:
+                    states.save(problem)
+                states.finish(problem.O)

@@ -5,7 +5,8 @@ of the old one, the weight in the place of the score; then sum and outputs. So s
 words, and a row has nothing but its maximum and its sum beside its query and its output.
 
 Where keys and values pass an element at a time, every row has its scores, and its output is rescaled before the first
-element of a value comes: factors of other rows need no words then either.
+element of a value comes: the smaller of its maximum and a score becomes the gap between them, the factor that scales
+the row down, or the weight of the score, in its place. So factors need no words at all.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.online_softmax import ONE, Hidden, finite, hide, normalise, save_log_sum_exp
 from attenio.dataflows.problem import Problem
 from attenio.dataflows.residency import Residency
-from attenio.memory import Buffer, FastMemory, SlowArray, Step, Tile
+from attenio.memory import FastMemory, SlowArray, Step, Tile
 from attenio.memory.indices import Indices, singles, size
 from attenio.memory.matrix import Values
 
@@ -89,32 +90,26 @@ class RowStates(Residency):
         """Turn to these columns of rows that have seen no score yet, but their sinks if there are any."""
         self.O = self._buffers[0].zeros(rows, columns)
         self.max, self.sum = (buffer.over(rows, ONE) for buffer in self._buffers[1:])
-        with self._one_more():
-            self.max.values[...] = -np.inf if sinks is None else sinks
-            self.sum.values.fill(0 if sinks is None else 1)
-
-    def _one_more(self) -> Buffer:
-        """A word for the larger maximum of the row whose turn it is, beside the old one."""
-        return self._fast.scratch("next max", 1, 1)
+        self.max.values[...] = -np.inf if sinks is None else sinks
+        self.sum.values.fill(0 if sinks is None else 1)
 
     def absorb(self, S: Tile, hidden: Hidden) -> Tile:
         """Take in a tile of scores: it becomes exp(S - max) in place; max and sum follow, and O is rescaled."""
         hide(S, hidden)
         keep = self._arithmetic.keep
-        with self._one_more():
-            raised = np.maximum(self.max.values, S.values.max(axis=1, keepdims=True))
-            shift = finite(raised)
-            rescale = np.exp(self.max.values - shift)
-            keep(rescale)
-            np.exp(S.values - shift, out=S.values)
-            keep(S.values)
-            self.sum.values *= rescale
-            self.sum.values += S.values.sum(axis=1, keepdims=True)
-            keep(self.sum.values)
-            self.O.values *= rescale
-            keep(self.O.values)
-            self.max.values[...] = raised
-            self._fast.computed(Step.SOFTMAX_BY_ROW, S.rows, S.columns, self.O.columns)
+        raised = np.maximum(self.max.values, S.values.max(axis=1, keepdims=True))
+        shift = finite(raised)
+        rescale = np.exp(self.max.values - shift)
+        keep(rescale)
+        np.exp(S.values - shift, out=S.values)
+        keep(S.values)
+        self.sum.values *= rescale
+        self.sum.values += S.values.sum(axis=1, keepdims=True)
+        keep(self.sum.values)
+        self.O.values *= rescale
+        keep(self.O.values)
+        self.max.values[...] = raised
+        self._fast.computed(Step.SOFTMAX_BY_ROW, S.rows, S.columns, self.O.columns)
         return S
 
     def save(self, problem: Problem) -> None:

@@ -16,7 +16,7 @@ Scores never leave; the price is that partial outputs do, once per run. With res
         load Q_i; O_i, max, sum = 0, -inf, 0
         for each run j of key_tile keys that the tile needs:
             for each element of K_j:  load it;  add its products with a column of Q_i to S
-            row by row:  max;  P in the place of S;  sum;  o = rescale o
+            row by row:  max;  P in the place of S;  sum;  o is scaled down
             for each element of V_j:  load it;  add its products with a column of P to O_i
         store O_i / sum
 
@@ -74,6 +74,7 @@ def _resident_rows(problem: Problem, a: int, b: int, fast: FastMemory) -> None:
         fast.buffer("Q", a, problem.depth) as Q_buffer,
         RowStates(fast, problem.arithmetic, a, problem.width) as states,
         fast.scratch("S", a, b) as S_buffer,
+        fast.buffer("KV", 1, 1) as element,
     ):
         for rows in problem.query_tiles(a):
             states.begin(rows, problem.V.columns, problem.sinks_of(rows))
@@ -81,16 +82,10 @@ def _resident_rows(problem: Problem, a: int, b: int, fast: FastMemory) -> None:
                 with Q_buffer.holding(problem.Q, rows) as Q_i:
                     for keys, hidden in key_runs(problem.pattern, rows, b, needed):
                         S = S_buffer.zeros(rows, keys)
-                        with (
-                            fast.buffer("K", 1, 1) as K_element,
-                            K_element.streaming(problem.K, keys, along="elements") as K_j,
-                        ):
+                        with element.streaming(problem.K, keys, along="elements") as K_j:
                             make_scores(fast, problem.arithmetic, S, Q_i, K_j)
                         P = states.absorb(S, hidden)
-                        with (
-                            fast.buffer("V", 1, 1) as V_element,
-                            V_element.streaming(problem.V, keys, along="elements") as V_j,
-                        ):
+                        with element.streaming(problem.V, keys, along="elements") as V_j:
                             add_output(fast, problem.arithmetic, states.O, P, V_j)
             states.save(problem)
             states.finish(problem.O)

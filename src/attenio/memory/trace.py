@@ -32,7 +32,7 @@ class Step(Enum):
     SUM = "sum[i] += P[i,j]"
     OUTPUT = "O[i,c] += P[i,j] V[j,c]"
     RESCALED_OUTPUT = "O[i,c] = rescale[i] O[i,c] + P[i,j] V[j,c]"
-    SOFTMAX_BY_ROW = "row by row: max[i], sum[i], P[i,j] = exp(S[i,j] - max[i]), O[i,c] = rescale[i] O[i,c]"
+    SOFTMAX_BY_ROW = "row by row: max[i], sum[i], P[i,j] = exp(S[i,j] - max[i]), O[i,c] scaled down"
     ROW_BY_ROW = "row by row and key by key: S[i,j], max[i], sum[i], rescale[i], P[i,j], O[i,c]"
     MERGE = "O[i,c], max[i], sum[i] join those of another split"
     NORMALISE = "O[i,c] /= sum[i]"

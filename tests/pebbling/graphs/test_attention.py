@@ -74,6 +74,10 @@ def _value(name, kinds, needs, softmax):
             largest, total = needs[0] if len(needs) > 1 else (score, 0.0)
             raised = max(largest, score)
             return raised, total * exp(largest - raised) + exp(score - raised)
+        case "sum" if softmax is Softmax.SCALED:
+            return needs[0] * exp(min(needs[1], 0)) + exp(min(-needs[1], 0))
+        case "P" | "O" if softmax is Softmax.SCALED and kinds[-1] == "gap":
+            return needs[0] * exp(min(needs[1], 0)) if len(needs) > 1 else exp(min(-needs[0], 0))
         case "P" if softmax is Softmax.NORMALISED:
             return exp(needs[0] - needs[1][0]) / needs[1][1] if len(needs) > 1 else 0.0
         case "P":
@@ -86,8 +90,6 @@ def _value(name, kinds, needs, softmax):
         case "O" if "V" in kinds:
             before = needs[0] * (needs[1] if "rescale" in kinds else 1) if kinds[0] == "O" else 0
             return before + needs[-2] * needs[-1]
-        case "O" if "rescale" in kinds:
-            return needs[0] * needs[1]
         case "O":
             return needs[0] / needs[1]
 

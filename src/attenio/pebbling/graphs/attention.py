@@ -2,7 +2,7 @@
 
 Vertices are named as in formulas: ``Q[i,t]``, ``K[j,t]``, ``V[j,c]``, ``S[i,j]``, ``max[i]``, ``P[i,j]``, ``sum[i]``,
 ``O[i,c]``. Something after a semicolon is a stage on the way: ``S[i,j;t]`` after t products, ``O[i,c;j]`` after key j,
-``O[i,c;scaled j]`` before it.
+``O[i,c;scaled j]`` once the maximum knows that key.
 The maximum or the sum of a single score is that score; it has no vertex of its own. ``statistics[i]`` is a row's
 maximum and sum together, a vertex of twice the weight: they are updated together, in place.
 
@@ -118,9 +118,10 @@ def attention(
                 _whole_row(parents, i, keys, width, accumulation, shifted=softmax is Softmax.PLAIN)
             case Softmax.NORMALISED:
                 _normalised_row(parents, i, keys, width)
-            case Softmax.ONLINE | Softmax.SCALED:
-                cut = _cut(i, grouped[i], None if splits is None else splits[i])
-                _online_row(parents, i, cut, width, scaled_first=softmax is Softmax.SCALED)
+            case Softmax.ONLINE:
+                _online_row(parents, i, _cut(i, grouped[i], None if splits is None else splits[i]), width)
+            case Softmax.SCALED:
+                _scaled_row(parents, i, grouped[i], width)
             case _:
                 assert_never(softmax)
         for j in hidden:
@@ -231,11 +232,9 @@ class _Partial(NamedTuple):
     outputs: tuple[str, ...]
 
 
-def _online_row(
-    parents: Parents, i: int, splits: Sequence[Sequence[Sequence[int]]], width: int, *, scaled_first: bool
-) -> None:
+def _online_row(parents: Parents, i: int, splits: Sequence[Sequence[Sequence[int]]], width: int) -> None:
     """Every split by itself, then joined one after the other, then divided by the sum."""
-    partials = [_online_split(parents, i, runs, width, scaled_first=scaled_first) for runs in splits]
+    partials = [_online_split(parents, i, runs, width) for runs in splits]
     whole = partials[0]
     for number, partial in enumerate(partials[1:], 1):
         whole = _joined(parents, i, number, (whole, partial), last=number == len(partials) - 1)
@@ -261,9 +260,7 @@ def _joined(parents: Parents, i: int, number: int, two: tuple[_Partial, _Partial
     return _Partial(largest, total, outputs)
 
 
-def _online_split(
-    parents: Parents, i: int, runs: Sequence[Sequence[int]], width: int, *, scaled_first: bool
-) -> _Partial:
+def _online_split(parents: Parents, i: int, runs: Sequence[Sequence[int]], width: int) -> _Partial:
     """Maximum, sum and outputs so far, run of keys by run of keys."""
     largest = total = ""
     outputs = [""] * width
@@ -288,10 +285,42 @@ def _online_split(
             total = f"sum[{i};{j}]" if total else f"P[{i},{j}]"
             for c in range(width):
                 name = f"O[{i},{c};{j}]"
-                kept: tuple[str, ...] = (outputs[c], *scaled) if outputs[c] else ()
-                if scaled_first and scaled:
-                    parents[f"O[{i},{c};scaled {j}]"] = kept
-                    kept = (f"O[{i},{c};scaled {j}]",)
+                kept = (outputs[c], *scaled) if outputs[c] else ()
                 parents[name] = (*kept, f"P[{i},{j}]", f"V[{j},{c}]")
                 outputs[c] = name
     return _Partial(largest, total, tuple(outputs))
+
+
+def _scaled_row(parents: Parents, i: int, runs: Sequence[Sequence[int]], width: int) -> None:
+    """Key by key, and what was taken in before is scaled at once, probabilities of the run as well as sum and outputs.
+
+    The gap between the maximum and a score takes the place of one of them, as where splits are joined: it says what is
+    scaled down, and the probability of the key takes its place in turn.
+    """
+    largest = total = ""
+    outputs = [""] * width
+    for run in runs:
+        probabilities: list[str] = []
+        for j in run:
+            score, gap = f"S[{i},{j}]", f"gap[{i};{j}]"
+            parents_of_probability = (gap,) if largest else (score,)
+            if largest:
+                parents[gap] = (largest, score)
+                parents[f"max[{i};{j}]"] = (gap, score)
+                parents[f"sum[{i};{j}]"] = (total, gap)
+                earlier = [f"{each.partition(';')[0].removesuffix(']')};scaled {j}]" for each in probabilities]
+                parents.update({new: (old, gap) for new, old in zip(earlier, probabilities, strict=True)})
+                probabilities = earlier
+                for c in range(width):
+                    if outputs[c]:
+                        parents[f"O[{i},{c};scaled {j}]"] = (outputs[c], gap)
+                        outputs[c] = f"O[{i},{c};scaled {j}]"
+            parents[f"P[{i},{j}]"] = parents_of_probability
+            largest, total = (f"max[{i};{j}]", f"sum[{i};{j}]") if largest else (score, f"P[{i},{j}]")
+            probabilities.append(f"P[{i},{j}]")
+        for j, probability in zip(run, probabilities, strict=True):
+            for c in range(width):
+                parents[f"O[{i},{c};{j}]"] = (*((outputs[c],) if outputs[c] else ()), probability, f"V[{j},{c}]")
+                outputs[c] = f"O[{i},{c};{j}]"
+    for c in range(width):
+        parents[f"O[{i},{c}]"] = (outputs[c], total)

@@ -81,7 +81,7 @@ class Expansion:
             case Step.SOFTMAX:
                 return chain.from_iterable(self._softmax(i, columns) for i in rows)
             case Step.SOFTMAX_BY_ROW:
-                return chain.from_iterable(self._softmax_and_scaled(i, columns, inner) for i in rows)
+                return chain.from_iterable(self._softmax_by_row(i, columns, inner) for i in rows)
             case Step.ROW_BY_ROW:
                 return chain.from_iterable(self._row_by_row(i, j, inner) for i, j in self._required(rows, columns))
             case Step.OUTPUT | Step.RESCALED_OUTPUT:
@@ -150,11 +150,18 @@ class Expansion:
                 self._held["max", i, 0], self._held["sum", i, 0] = self._named([f"S[{i},{j}]", f"P[{i},{j}]"])
                 yield self._held["sum", i, 0]
 
-    def _softmax_and_scaled(self, i: int, keys: list[int], columns: list[int]) -> Iterator[int]:
-        """A row takes in a run of keys, and its outputs are rescaled, before any value is there."""
-        yield from self._softmax(i, keys)
+    def _softmax_by_row(self, i: int, keys: list[int], columns: list[int]) -> Iterator[int]:
+        """A row takes in a run of keys, one after the other, and scales what it has, before any value is there."""
+        taken: list[int] = []
         for _, j in self._required([i], keys):
+            yield from self._named([f"gap[{i};{j}]"])
+            yield from self._reach(("max", i, 0), f"max[{i};{j}]", otherwise=f"S[{i},{j}]")
+            yield from self._named([f"sum[{i};{j}]"])
+            yield from self._named(f"P[{i},{each};scaled {j}]" for each in taken)
             yield from self._named(f"O[{i},{c};scaled {j}]" for c in columns)
+            yield from self._named([f"P[{i},{j}]"])
+            self._held["sum", i, 0] = self._numbers.get(f"sum[{i};{j}]", self._numbers[f"P[{i},{j}]"])
+            taken.append(j)
 
     def _row_by_row(self, i: int, j: int, columns: list[int]) -> Iterator[int]:
         """A row takes in one key, from its score to its outputs."""

@@ -55,8 +55,10 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required, *, keeping: i
             return Grouping(softmax=Softmax.NORMALISED, idle=[np.flatnonzero(~row).tolist() for row in required])
         case Dataflow.FLAT:
             return Grouping(softmax=Softmax.NORMALISED)
-        case Dataflow.SQUARE_TILING | Dataflow.RANK_ONE_TILING:
-            return Grouping(softmax=Softmax.NORMALISED if "resident_keys" in tiles else Softmax.PLAIN)
+        case Dataflow.SQUARE_TILING:
+            return Grouping(softmax=Softmax.PLAIN)
+        case Dataflow.RANK_ONE_TILING:
+            return Grouping(softmax=Softmax.NORMALISED if "resident_keys" in tiles else Softmax.SCALED)
         case Dataflow.FLASH_ATTENTION_1:
             grid = _cut(np.arange(required.shape[1], dtype=np.int64), tiles["key_tile"])
             return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, grid) for row in required])

@@ -8,7 +8,7 @@ Intermediates are never narrower than elements, so a column of partial outputs o
 With ``resident_rows`` a queries and outputs stay too, and elements of b keys and values at a time pass:
 
 moved = g (L(a) d + n dv + U(a)(d + dv))
-peak  = a'(d + (dv+2)w) + a'b'w + w
+peak  = a'(d + (dv+2)w) + a'b'w + 1
 
 It has room for more rows than whole keys leave, which take d + dv words beside them, up to about (d + dv)² words.
 """
@@ -23,6 +23,6 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     held = Held(per_score=w, per_row=4 * w, beside=1)
     phase = Rectangle("query_tile", "key_tile", (held,), visits=d + carried, loads=d + dv, saved=carried)
     outputs = sizes.group * sizes.rows * dv
-    whole = Held(per_score=w, per_row=d + (dv + 2) * w, beside=w)
+    whole = Held(per_score=w, per_row=d + (dv + 2) * w, beside=1)
     rows = RowTile("resident_rows", "key_tile", whole, live=d, loads=d + dv)
     return Form(("query_tile", "key_tile"), (phase,), outputs), Form(("resident_rows", "key_tile"), (rows,), outputs)
