@@ -45,7 +45,9 @@ def fewest(workload: Workload, dataflows: tuple[Dataflow, ...], fast_words: int)
     found = [inf]
     for dataflow in dataflows:
         try:
-            found.append(best_plan_for(workload, fast_words, dataflow=dataflow).moved_words)
+            plan = best_plan_for(workload, fast_words, dataflow=dataflow)
+            if "resident_rows" not in plan.tiles:  # which keep queries and outputs, as large ones do
+                found.append(plan.moved_words)
         except DoesNotFit:
             continue
     return min(found)

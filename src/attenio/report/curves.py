@@ -199,7 +199,9 @@ def _crossover(workload: Workload, least: int, fits: int) -> int:
     """The first size from which no small-cache schedule is the best."""
 
     def small_wins(fast_words: int) -> bool:
-        return best_plan_for(workload, fast_words).dataflow in _SMALL_CACHE
+        plan = best_plan_for(workload, fast_words)
+        keeps_rows = plan.dataflow is Dataflow.SCORE_STATIONARY and "resident_rows" in plan.tiles
+        return plan.dataflow in _SMALL_CACHE and not keeps_rows
 
     # Between doublings the winner may flicker with the ceilings; the last change is what is meant.
     words, last = least, None
