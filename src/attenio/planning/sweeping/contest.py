@@ -124,8 +124,8 @@ def _no_fewer_beside_keys(cases: Cases, form: Form) -> NDArray[np.bool_]:
     single = cases.of_every_case(form.phases[0])
     assert isinstance(single, RowTile)
     kept = cases.of_every_case(cases.forms(forms_of(Dataflow.KEPT_KEYS))[0])
-    free = (cases.row_unit == 1) & (cases.key_unit == 1)
-    return np.asarray(~free | (most_rows(cases, single) <= beside_one_key(kept, cases.fast_words)))
+    in_units = (cases.row_unit > 1) | (cases.key_unit > 1)
+    return np.asarray(in_units | (most_rows(cases, single) <= beside_one_key(kept, cases.fast_words)))
 
 
 def _offer_products(cases: Cases, entrants: list[_Entrant], best: Solution) -> None:
