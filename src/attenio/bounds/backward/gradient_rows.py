@@ -1,7 +1,7 @@
 """Gradient rows: rows of Q, dO, dQ and of K, V, dK, dV compete for a large fast memory."""
 
 from attenio.bounds.epochs import best_over_epochs, products_per_epoch
-from attenio.bounds.floats import Floats, cube_root, larger, root, rounded_down, smaller, where
+from attenio.bounds.floats import Floats, any_of, cube_root, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
 from attenio.workload import Direction, Workload
 
@@ -44,9 +44,11 @@ def weighed_products_per_epoch(budget: Floats, weigh: Weights) -> Floats:
 def budget_for(work: Floats, weigh: Weights) -> Floats:
     """The words that an epoch needs for so much work: the inverse of ``weighed_products_per_epoch``."""
     heavy, pair = _heaviest(weigh), weigh[2]
-    side, pairs = cube_root(work / heavy), work / pair
-    many = pairs + 2.0 * pair / heavy * root(pairs)
-    held = where(heavy * heavy * work <= pair * pair * pair, 3.0 * side * side, many)
+    pairs, few = work / pair, heavy * heavy * work <= pair * pair * pair
+    held = pairs + 2.0 * pair / heavy * root(pairs)
+    if any_of(few):
+        side = cube_root(work / heavy)
+        held = where(few, 3.0 * side * side, held)
     return smaller(2.0 * root(work), held)
 
 

@@ -9,7 +9,7 @@ from attenio.bounds import ordinary_words
 from attenio.bounds.backward import gradient_words, words_in_order
 from attenio.bounds.mask_edges import edge_words, edges_of_band, may_be_ahead
 from attenio.bounds.row_sums import row_sum_words
-from attenio.planning.sweeping.cases import Cases, Ints, different, take
+from attenio.planning.sweeping.cases import Cases, Ints, spread, take
 from attenio.planning.sweeping.points import Points
 from attenio.workload import Direction
 
@@ -59,7 +59,7 @@ class _Asked:
         self.units = points.units[index]
         columns = np.stack((cases.d[place], cases.value_dim[place], points.inside_words[index], self.units))
         self.columns = columns
-        self.rows = _rows(columns)
+        self.rows = _rows(points.codes(index, ("d", "value_dim", "dtypes", "machines")))
         self.widths_and_memory = tuple(self.rows.of_rows(values) for values in columns)
         self.scores = self._summed(cases.band.scores)
 
@@ -105,17 +105,18 @@ class _Asked:
         return np.where(countable, np.maximum(exact, rounded), 0), countable
 
 
-def _rows(columns: Ints) -> _Rows:
-    """Points whose columns are equal in a row each; every point by itself where rows would be too unequal."""
-    _, row = different(columns)
-    counts = np.bincount(row)
-    longest, many = counts.max(), len(row)
+def _rows(codes: Ints) -> _Rows:
+    """Points with equal codes in a row each; every point by itself where rows would be too unequal."""
+    codes = codes.astype(np.int16) if codes.max() < 2**15 else codes  # which are sorted more quickly
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    counts, many = np.diff(starts, append=len(order)), len(order)
+    longest = counts.max()
     if len(counts) * longest > _MORE * many:
         return _Rows(np.arange(many, dtype=np.int64)[:, None])
-    order = np.argsort(row.astype(np.int16) if len(counts) < 2**15 else row, kind="stable")
-    starts = np.cumsum(counts) - counts
     table = np.repeat(order[starts][:, None], longest, axis=1)
-    table[row[order], np.arange(many, dtype=np.int64) - np.repeat(starts, counts)] = order
+    row, number = spread(counts)
+    table[row, number] = order
     return _Rows(table)
 
 

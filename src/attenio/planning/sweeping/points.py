@@ -128,12 +128,17 @@ class Points:
         """Query heads that share one KV head, where they do so evenly."""
         return np.asarray(self.columns["heads"] // self.columns["kv_heads"])
 
+    def codes(self, index: Ints, names: tuple[str, ...]) -> Ints:
+        """A number for the combination of values that some points have in these lists."""
+        code = np.zeros(len(index), dtype=np.int64)
+        for name in names:
+            code = code * len(self.grid.axes[name]) + self.positions[name][index]
+        return code
+
     def cases(self, index: Ints) -> tuple[Cases, Ints]:
         """The different cases among some points, and for each of these points which one it is."""
-        code = np.zeros(len(index), dtype=np.int64)
         # Fewer combinations than the grid has points, times its element types: they fit 64 bits.
-        for name in ("lengths", "d", "value_dim", "masks"):
-            code = code * len(self.grid.axes[name]) + self.positions[name][index]
+        code = self.codes(index, ("lengths", "d", "value_dim", "masks"))
         units, once = (self.row_unit, self.key_unit), self.runs == 1
         if Direction.named(self.grid.direction) is not Direction.TRAINING:  # a pass is planned as one of several
             once = np.zeros_like(once)
