@@ -1,5 +1,6 @@
 from itertools import product
 
+import numpy as np
 import pytest
 
 from attenio.errors import InvalidInput
@@ -29,6 +30,11 @@ def test_points_are_all_combinations_and_the_last_list_changes_fastest() -> None
         assert (workload.queries, workload.keys, workload.d, workload.kv_heads) == (queries, keys, d, kv_heads)
         assert workload.mask == mask
         assert grid.boundary(point).fast.capacity_bytes == capacity
+
+
+def test_lists_may_be_arrays_and_iterators() -> None:
+    grid = SweepGrid(n=np.array([8, 16]), d=(width for width in (2, 4)), fast_bytes=range(64, 65))  # type: ignore[arg-type]
+    assert grid == SweepGrid(n=[8, 16], d=[2, 4], fast_bytes=[64])
 
 
 def test_grids_that_differ_have_different_fingerprints() -> None:

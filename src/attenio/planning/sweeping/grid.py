@@ -60,6 +60,8 @@ class SweepGrid:
             values, alike = getattr(self, each.name), each.name in ("direction", "values_in_keys", "sinks")
             if not alike and (isinstance(values, str) or not isinstance(values, Iterable)):
                 raise InvalidInput(f"{each.name} of a sweep is {values!r}; give a list, such as [{values!r}]")
+            if not alike:
+                self._keep(each.name, list(values))
         if bool(self.n) == bool(self.queries or self.keys):
             raise InvalidInput("a sweep needs lengths: give n, or queries and keys, and not both")
         for name in ("n", "queries", "keys"):
