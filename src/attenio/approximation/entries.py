@@ -10,7 +10,7 @@ from attenio.quantities import checked_count
 def checked_positive(name: str, value: object) -> float:
     """``value`` as a finite float above zero, or one line that says what is wrong with it."""
     try:
-        number = float(value)  # type: ignore[arg-type]
+        number = float(None if isinstance(value, bool) else value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise InvalidInput(f"{name} is {value!r}; give a number above 0, such as 0.01") from None
     if math.isnan(number):

@@ -122,7 +122,7 @@ def check_tensors(
 def check_prefix(prefix: Any, keys: int) -> None:
     """Raise where this is not a valid number of shared keys."""
     try:
-        known = 0 <= index(prefix) <= keys
+        known = not isinstance(prefix, bool) and 0 <= index(prefix) <= keys
     except TypeError:
         known = False
     if not known:

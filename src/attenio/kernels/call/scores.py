@@ -36,7 +36,7 @@ def scores_of(query: Tensor, sinks: Tensor | None, softcap: float | None) -> Sco
     cap = 0.0
     if softcap is not None:
         cap = checked_number("softcap", softcap)
-        if not (math.isfinite(cap) and cap > 0.0):
+        if isinstance(softcap, bool) or not (math.isfinite(cap) and cap > 0.0):
             raise InvalidInput(f"softcap is {softcap}; give a number above 0, or None for no cap")
     return Scores(sinks, cap)
 
