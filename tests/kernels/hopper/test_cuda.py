@@ -19,6 +19,7 @@ from attenio.kernels.hopper.cuda.key_stationary import columns_of, dq_columns, g
 from attenio.kernels.hopper.cuda.proving import is_proven
 from attenio.kernels.hopper.cuda.source import source
 from attenio.kernels.hopper.cuda.tiles import WIDTHS, CudaTiles, cuda_columns, cuda_tiles
+from attenio.kernels.hopper.descriptors import in_sectors
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
 from attenio.kernels.hopper.tiles import SHARED_BYTES
 
@@ -48,6 +49,31 @@ def test_only_a_length_that_tiles_divide_has_no_masks():
     assert dict(constants_of(tiles, (96, 96), (96, 96), Band(), 4 * tiles.key_tile))["MASKED"] == 0
     assert dict(constants_of(tiles, (96, 96), (96, 96), Band(), 4 * tiles.key_tile + 8))["MASKED"] == 1
     assert dict(constants_of(tiles, (96, 96), (96, 96), CAUSAL, 4 * tiles.key_tile))["MASKED"] == 1
+
+
+def test_products_have_a_multiple_of_16_columns_and_shared_memory_whole_panels():
+    (tiles, *_) = cuda_tiles(96, 96)
+    constants = dict(constants_of(tiles, (96, 96), (72, 80), Band(), 1024))
+    assert [constants[name] for name in ("D", "V", "STORED_D", "STORED_V")] == [80, 80, 96, 96]
+
+
+@pytest.mark.parametrize("widths", WIDTHS, ids=str)
+def test_all_rows_of_the_problem_that_proves_a_kernel_see_a_key(monkeypatch, widths):
+    tried = []
+    monkeypatch.setattr(forward, "_computed_twice", lambda _tiles, _kind, lengths, masked: tried.append(lengths))
+    monkeypatch.setattr(forward, "is_proven", lambda _name, _dtype, _device, both: both() is None)
+    query = torch.zeros(1, 1, 1, 64, widths[0], dtype=torch.bfloat16)
+    heads = {"query": query, "key": query[:, 0], "value": torch.zeros(1, 1, 64, widths[1])}
+    kind = forward._Kind.of(KernelProblem(**heads, visible=Visibility(group=1), scale=1.0))
+    assert all(forward._cuda_is_proven(tiles, kind) for tiles in cuda_tiles(*widths))
+    assert len(tried) == len(cuda_tiles(*widths)) and all(keys >= queries for queries, keys in tried)
+
+
+def test_rows_that_begin_within_sectors_are_copied_to_whole_ones():
+    given = torch.randn(2, 3, 5, 152).bfloat16()
+    copied = in_sectors(given)
+    assert torch.equal(copied, given) and all(stride % 16 == 0 for stride in copied.stride()[:-1])
+    assert in_sectors(copied) is copied and in_sectors(given[..., :144].contiguous()).shape[-1] == 144
 
 
 @pytest.mark.parametrize("widths", [(96, 96), (80, 80), (192, 192), (192, 128)], ids=str)

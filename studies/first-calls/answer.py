@@ -1,0 +1,69 @@
+"""answer.md of this study, from its results.
+
+python studies/first-calls/answer.py
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+# Seconds that are wanted at most: with nothing compiled, with a warm disk, and at another length, batch or heads.
+WANTED = {"nothing compiled": 5.0, "warm disk": 0.5, "other sizes": 0.05}
+OTHERS = ("another length", "another batch", "other heads")
+
+_TEXT = """# How long does a first call take on a GPU, and one at a new size?
+
+**Before**: a first prefill took 6 s and a first step of training 18 s, a new length 2.8 s where it divided differently,
+3.4 s under a window and 43 s at d=72, and portable kernels measured tiles for 16 to 31 s. Wanted: 5 s with nothing
+compiled, 0.5 s with what is compiled on disk, 0.05 s at another length, batch or number of heads.
+
+**Measured** (`results.json`, made by `run.py`): {device}, driver {driver}, PyTorch {torch}, Triton {triton}, {at_once}
+processes at once, commit {commit}. Seconds until the GPU was done. The first two are of a call, the next two of a step
+of training after it, the last is the longest of calls and steps at another length, another batch and other heads, with
+nothing compiled before.
+
+| form | call | warm disk | training step | warm disk | other sizes |
+|---|---:|---:|---:|---:|---:|
+{lines}
+
+**What it means.** {verdict}
+
+Other heads and lengths compile where they choose other tiles: the second kernel of a width, or the one with masks.
+"""
+
+
+def answer(results: dict[str, Any]) -> str:
+    """The text, every number of it from the results."""
+    made, rows = results["provenance"], [_seconds(form) for form in results["forms"]]
+    lines = "\n".join(
+        f"| {form['form']} | " + " | ".join("" if x is None else f"{x:.2f}" for x in row) + " |"
+        for form, row in zip(results["forms"], rows, strict=True)
+    )
+    verdict = " ".join(
+        f"{name}: {sum(x is not None and x <= most for x in column)} of {sum(x is not None for x in column)} in"
+        f" {most:g} s."
+        for name, column, most in (
+            ("Calls with nothing compiled", [row[0] for row in rows], WANTED["nothing compiled"]),
+            ("Calls with a warm disk", [row[1] for row in rows], WANTED["warm disk"]),
+            ("Training steps with nothing compiled", [row[2] for row in rows], WANTED["nothing compiled"]),
+            ("Training steps with a warm disk", [row[3] for row in rows], WANTED["warm disk"]),
+            ("Other sizes", [row[4] for row in rows], WANTED["other sizes"]),
+        )
+    )
+    return _TEXT.format(
+        device=made["device_name"], driver=made["driver"], torch=made["torch"], triton=made["triton"],
+        at_once=made["at_once"], commit=made["commit"][:7], lines=lines, verdict=verdict,
+    )  # fmt: skip
+
+
+def _seconds(form: dict[str, Any]) -> list[float | None]:
+    cold, warm = form["nothing compiled"], form["warm disk"]
+    calls, steps = "a call, first", "a step of training, first"
+    others = [seconds for name, seconds in cold.items() if name.endswith(OTHERS)]
+    return [cold[calls], warm[calls], cold.get(steps), warm.get(steps), max(others)]
+
+
+if __name__ == "__main__":
+    made = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
+    (HERE / "answer.md").write_text(answer(made), encoding="utf-8")
