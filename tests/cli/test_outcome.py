@@ -105,6 +105,12 @@ def test_a_full_disk_is_one_line() -> None:
     assert done.returncode == 2
 
 
+def test_a_closed_output_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it where a shell said >&-
+    assert main(["machines"]) == 2
+    assert capsys.readouterr().err == "attenio: standard output is closed; send the answer to a file\n"
+
+
 def test_a_terminal_without_unicode_is_no_error() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(command_line("machines"), capture_output=True, check=False, env=environment)

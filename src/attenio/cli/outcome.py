@@ -14,10 +14,12 @@ DONE, MISTAKE, BROKEN_PIPE, STOPPED = 0, 2, 1, 130
 
 def outcome_of(arguments: Sequence[str] | None) -> int:
     """Run the application; nothing it raises on purpose, and no mistake in the arguments, ends in a traceback."""
+    if sys.stdout is None:  # closed before Python began
+        return _say("standard output is closed; send the answer to a file", MISTAKE)
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode gets a question mark in place of µ, not an error.
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+        with contextlib.suppress(AttributeError):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         from attenio.cli.app import command_line
 
