@@ -68,6 +68,13 @@ def places_for_keys(problem: BackwardProblem, count: int, fast: FastMemory) -> I
         yield HeldKeys(*(buffer.over(every, which) for buffer, which in zip((K, V, dK, dV), columns, strict=True)))
 
 
+@contextmanager
+def slots_for_keys(problem: BackwardProblem, count: int, fast: FastMemory) -> Iterator[tuple[Tile, Tile]]:
+    """Slots for so many keys and their values, of which nothing is written back."""
+    with fast.buffer("K", count, problem.depth) as K, fast.buffer("V", count, problem.width) as V:
+        yield K.over(slice(0, count), problem.K.columns), V.over(slice(0, count), problem.V.columns)
+
+
 def in_slot(
     problem: BackwardProblem, fast: FastMemory, keys: tuple[Tile, Tile], visit: Visit | Turn
 ) -> tuple[Tile, Tile]:

@@ -50,6 +50,20 @@ def room_for_rows(
         yield holding
 
 
+@contextmanager
+def places_for_rows(problem: BackwardProblem, count: int, fast: FastMemory) -> Iterator[HeldRows]:
+    """The same room, but for the word of O, as places of their own for rows that come and go one by one."""
+    with (
+        fast.buffer("Q", count, problem.depth) as Q,
+        fast.buffer("dO", count, problem.width) as dO,
+        fast.scratch("dQ", count, problem.depth) as dQ,
+        fast.scratch("L", count, 1) as L,
+        fast.scratch("D", count, 1) as D,
+    ):
+        of_rows = (Q, problem.Q.columns), (dO, problem.V.columns), (L, ONE), (D, ONE), (dQ, problem.Q.columns)
+        yield HeldRows(*(buffer.over(slice(0, count), columns) for buffer, columns in of_rows))
+
+
 def take_in(
     problem: BackwardProblem, fast: FastMemory, rows: HeldRows, key: tuple[Tile, Tile], where: tuple[Indices, Indices]
 ) -> None:

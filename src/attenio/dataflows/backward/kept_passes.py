@@ -17,10 +17,11 @@ store zeros for rows and keys that nothing needs
 
 import numpy as np
 
-from attenio.dataflows.backward.held_keys import in_slot, meet, room_for_keys
+from attenio.dataflows.backward.held_keys import in_slot, meet, room_for_keys, slots_for_keys
 from attenio.dataflows.backward.held_rows import room_for_rows, take_in
 from attenio.dataflows.backward.passing_rows import PassingRows
 from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.steps import room_for_score
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_slots import keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.key_tiles import KeyTiles, required_scores
@@ -36,13 +37,9 @@ def query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int,
     written = np.zeros(problem.group * pattern.rows, dtype=np.bool_)
     with (
         room_for_rows(problem, a, fast) as holding,
-        fast.scratch("S", 1, 1),
-        fast.scratch("dP", 1, 1),
-        fast.buffer("K", slots, problem.depth) as K_buffer,
-        fast.buffer("V", slots, problem.width) as V_buffer,
+        room_for_score(fast),
+        slots_for_keys(problem, slots, fast) as keys,
     ):
-        every = slice(0, slots)
-        keys = K_buffer.over(every, problem.K.columns), V_buffer.over(every, problem.V.columns)
         for heads in problem.head_tiles(1):
             visits = turns(needed, slots=slots, keeping=keeping_slots(pattern, slots))
             for positions, visited in zip(problem.query_tiles(a), visits, strict=True):
@@ -69,8 +66,7 @@ def key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, i
     arrays = ((problem.Q, problem.Q.columns), (problem.dO, problem.V.columns), (problem.L, ONE), (delta, ONE))
     with (
         room_for_keys(problem, c, fast) as holding,
-        fast.scratch("S", 1, 1),
-        fast.scratch("dP", 1, 1),
+        room_for_score(fast),
         PassingRows(problem, fast, slots, arrays) as rows,
     ):
         for j, visited in zip(KeyTiles(problem, c), (each for each in visits if each), strict=True):

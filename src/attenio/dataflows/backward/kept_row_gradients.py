@@ -27,15 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.backward.held_keys import meet, room_for_keys
-from attenio.dataflows.backward.held_rows import HeldRows
+from attenio.dataflows.backward.held_rows import HeldRows, places_for_rows
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import stream_delta
+from attenio.dataflows.backward.steps import room_for_score, stream_delta
 from attenio.dataflows.backward.values_apart import value_gradients
-from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.key_tiles import KeyTiles, required_scores
-from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.rolling import Turn
 from attenio.memory import FastMemory
 from attenio.memory.indices import Indices, compact
@@ -63,7 +62,7 @@ def kept_row_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory)
                         meet(problem, fast, held[:4], keys, where, held.dQ)
     if apart:
         value_gradients(problem, tiles, fast)
-    store_zeros(fast, problem.dQ, np.tile(key_tiles.needing, group))
+    store_row_zeros(fast, pattern, group, problem.dQ)
     store_key_zeros(fast, pattern, problem.dK, problem.dV)
 
 
@@ -76,17 +75,14 @@ class RowSlots:
 
     def __enter__(self) -> Self:
         problem, fast, count, enter = self._problem, self._fast, self._count, self._room.enter_context
-        every = slice(0, count)
-        Q = enter(fast.buffer("Q", count, problem.depth)).over(every, problem.Q.columns)
-        dO = enter(fast.buffer("dO", count, problem.width)).over(every, problem.V.columns)
-        dQ = enter(fast.scratch("dQ", count, problem.depth)).over(every, problem.Q.columns)
-        L, D = (enter(fast.scratch(name, count, 1)).over(every, ONE) for name in ("L", "D"))
-        self._slots = HeldRows(Q, dO, L, D, dQ)
-        enter(fast.scratch("S", 1, 1))
-        enter(fast.scratch("dP", 1, 1))
+        self._slots = enter(places_for_rows(problem, count, fast))
+        enter(room_for_score(fast))
         self._O = enter(fast.buffer("O", 1, 1))
         rows = problem.group * problem.pattern.rows
-        self._state = [(problem.spilled("partial dQ", rows, problem.depth), dQ), (problem.spilled("D", rows, 1), D)]
+        self._state = [
+            (problem.spilled("partial dQ", rows, problem.depth), self._slots.dQ),
+            (problem.spilled("D", rows, 1), self._slots.D),
+        ]
         return self
 
     def __exit__(self, *error: object) -> None:

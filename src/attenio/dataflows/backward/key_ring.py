@@ -22,7 +22,8 @@ import numpy as np
 from attenio.dataflows.backward.held_keys import HeldKeys, meet, places_for_keys
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.backward.steps import room_for_score
+from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.row_by_row import Rows, note
 from attenio.masks.patterns import Band
@@ -44,8 +45,7 @@ def key_ring(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
         fast.buffer("dO", 1, width) as dO_buffer,
         fast.scratch("max", 1, 1) as max_buffer,
         fast.scratch("sum", 1, 1) as sum_buffer,
-        fast.scratch("S", 1, 1),
-        fast.scratch("dP", 1, 1),
+        room_for_score(fast),
     ):
         held = range(0)
         for position in range(band.rows):
@@ -60,8 +60,7 @@ def key_ring(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
                         _differentiate(problem, fast, (q, dO, *statistics), keys, held)
             problem.advance(problem.group)
         _turn(problem, fast, keys, held, range(0))
-    needing = np.arange(band.rows, dtype=np.int64)
-    store_zeros(fast, problem.dQ, np.tile(np.asarray(band.first_key(needing) < band.end_key(needing)), problem.group))
+    store_row_zeros(fast, band, problem.group, problem.dQ)
     store_key_zeros(fast, band, problem.dK, problem.dV)
 
 

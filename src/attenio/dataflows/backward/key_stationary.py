@@ -22,7 +22,7 @@ from attenio.dataflows.backward.held_keys import room_for_keys
 from attenio.dataflows.backward.key_visits import StoredDelta, load_partial, store_gradient
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients
-from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
 from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory
@@ -64,5 +64,5 @@ def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
                         row, sums = (Q_i, dO_i, L_i, D_i), Sums(dQ=dQ_i, dK=dK_j, dV=dV_j)
                         add_gradients(fast, problem.arithmetic, row, (K_j, V_j), sums, scores)
                         store_gradient(fast, dQ_i, (partial_dQ, problem.dQ), j.last(positions))
-    store_zeros(fast, problem.dQ, np.tile(key_tiles.needing, problem.group))
+    store_row_zeros(fast, pattern, problem.group, problem.dQ)
     store_key_zeros(fast, pattern, problem.dK, problem.dV)

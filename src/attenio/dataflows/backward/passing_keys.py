@@ -21,7 +21,7 @@ from attenio.dataflows.backward.held_rows import HeldRows, room_for_rows
 from attenio.dataflows.backward.key_visits import KeyVisits
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients
+from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
 from attenio.memory import FastMemory
@@ -36,8 +36,7 @@ def passing_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     needed, written = needed_by_tiles(pattern, a), np.zeros(problem.group * pattern.rows, dtype=np.bool_)
     with (
         places_for_keys(problem, slots, fast) as places,
-        fast.scratch("S", 1, 1),
-        fast.scratch("dP", 1, 1),
+        room_for_score(fast),
         room_for_rows(problem, a, fast) as holding,
     ):
         keys = _Slots(problem, fast, places, a)

@@ -21,7 +21,7 @@ import numpy as np
 from attenio.dataflows.backward.held_keys import HeldKeys, meet, places_for_keys
 from attenio.dataflows.backward.kept_row_gradients import RowSlots
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.rolling import rolling_turns
 from attenio.masks.patterns import Band
 from attenio.memory import FastMemory
@@ -46,8 +46,7 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
                     meet(problem, fast, held[:4], keys, (met % b, compact(met)), held.dQ)
         for key in range(max(0, band.keys - b), band.keys):
             end_key(problem, fast, keys, key)
-    needing = np.arange(band.rows, dtype=np.int64)
-    store_zeros(fast, problem.dQ, np.tile(np.asarray(band.first_key(needing) < band.end_key(needing)), problem.group))
+    store_row_zeros(fast, band, problem.group, problem.dQ)
     store_key_zeros(fast, band, problem.dK, problem.dV)
 
 

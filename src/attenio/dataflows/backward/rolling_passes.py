@@ -20,13 +20,13 @@ Where keys do not roll, with stationary_keys in the place of rolling_keys, the s
 
 import numpy as np
 
-from attenio.dataflows.backward.held_keys import in_slot, meet, places_for_keys
-from attenio.dataflows.backward.held_rows import HeldRows, take_in
+from attenio.dataflows.backward.held_keys import in_slot, meet, places_for_keys, slots_for_keys
+from attenio.dataflows.backward.held_rows import HeldRows, places_for_rows, take_in
 from attenio.dataflows.backward.passing_rows import PassingRows, part
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.rolling_keys import begin_key, end_key
-from attenio.dataflows.backward.steps import stream_delta
-from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
+from attenio.dataflows.backward.steps import room_for_score, stream_delta
+from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.rolling import rolling_turns
 from attenio.masks.patterns import Band
@@ -40,24 +40,14 @@ def rolling_query_gradients(
 ) -> None:
     """dQ and D, head after head."""
     a, slots = tile
-    band, depth, width = problem.pattern, problem.depth, problem.width
+    band = problem.pattern
     assert isinstance(band, Band)
-    held, kept = slice(0, a), slice(0, slots)
     with (
-        fast.buffer("Q", a, depth) as Q,
-        fast.buffer("dO", a, width) as dO,
-        fast.scratch("L", a, 1) as L,
-        fast.scratch("D", a, 1) as D,
-        fast.scratch("dQ", a, depth) as dQ,
+        places_for_rows(problem, a, fast) as rows,
         fast.buffer("O", 1, 1) as O_element,
-        fast.scratch("S", 1, 1),
-        fast.scratch("dP", 1, 1),
-        fast.buffer("K", slots, depth) as K,
-        fast.buffer("V", slots, width) as V,
+        room_for_score(fast),
+        slots_for_keys(problem, slots, fast) as keys,
     ):
-        of_rows = (Q, problem.Q.columns), (dO, problem.V.columns), (L, ONE), (D, ONE), (dQ, problem.Q.columns)
-        rows = HeldRows(*(buffer.over(held, columns) for buffer, columns in of_rows))
-        keys = K.over(kept, problem.K.columns), V.over(kept, problem.V.columns)
         for head in range(problem.group):
             for position, turns in enumerate(rolling_turns(band, held=a, slots=slots)):
                 if position >= a:
@@ -70,9 +60,7 @@ def rolling_query_gradients(
                     take_in(problem, fast, rows, in_slot(problem, fast, keys, turn), where)
             for position in range(max(0, band.rows - a), band.rows):
                 _leave(problem, fast, (rows, delta), head, position)
-    positions = np.arange(band.rows, dtype=np.int64)
-    needing = np.asarray(band.first_key(positions) < band.end_key(positions))
-    store_zeros(fast, problem.dQ, np.tile(needing, problem.group))
+    store_row_zeros(fast, band, problem.group, problem.dQ)
 
 
 def rolling_key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
@@ -83,8 +71,7 @@ def rolling_key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tupl
     arrays = ((problem.Q, problem.Q.columns), (problem.dO, problem.V.columns), (problem.L, ONE), (delta, ONE))
     with (
         places_for_keys(problem, c, fast) as keys,
-        fast.scratch("S", 1, 1),
-        fast.scratch("dP", 1, 1),
+        room_for_score(fast),
         PassingRows(problem, fast, slots, arrays) as rows,
     ):
         for key, turns in enumerate(rolling_turns(band.transposed, held=c, slots=slots)):

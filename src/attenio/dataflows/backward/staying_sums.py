@@ -28,7 +28,6 @@ gradient are in hand at a time.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ from attenio.dataflows.backward.held_keys import room_for_keys
 from attenio.dataflows.backward.held_rows import room_for_rows
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
+from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score, stream_delta
 from attenio.dataflows.online_softmax import ONE
 from attenio.masks.patterns import Pattern
 from attenio.memory import FastMemory, SlowArray, Tile
@@ -99,7 +98,7 @@ def row_sums(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     parts, delta = list(cuts(pattern.keys, b)), problem.spilled("D", count, 1)
     saved = np.zeros(count, dtype=np.bool_)
     with (
-        _scores(fast),
+        room_for_score(fast),
         fast.buffer("O", 1, 1) as O_element,
         room_for_keys(problem, b, fast) as holding,
         fast.buffer("Q", 1, depth) as Q_buffer,
@@ -147,7 +146,7 @@ def key_sums(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     parts, every = list(cuts(rows, a)), slice(0, places)
     spilled = [problem.spilled("partial dK", count, depth), problem.spilled("partial dV", count, width)]
     with (
-        _scores(fast),
+        room_for_score(fast),
         room_for_rows(problem, a, fast) as holding,
         fast.buffer("K", 1, depth) as K_buffer,
         fast.buffer("V", 1, width) as V_buffer,
@@ -183,12 +182,3 @@ def _dense(problem: BackwardProblem) -> Pattern:
     if not problem.pattern.is_dense:
         raise ValueError("sums stay where every row needs every key")
     return problem.pattern
-
-
-@contextmanager
-def _scores(fast: FastMemory) -> Iterator[None]:
-    """A score and its gradient."""
-    with ExitStack() as room:
-        for name in ("S", "dP"):
-            room.enter_context(fast.scratch(name, 1, 1))
-        yield

@@ -1,5 +1,7 @@
 """The pieces of the gradient that the backward dataflows share, on tiles in fast memory."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +16,13 @@ from attenio.memory.indices import as_array, singles
 
 Hidden = NDArray[np.bool_] | None
 Positions = NDArray[np.intp]
+
+
+@contextmanager
+def room_for_score(fast: FastMemory) -> Iterator[None]:
+    """Room for one score and its gradient."""
+    with fast.scratch("S", 1, 1), fast.scratch("dP", 1, 1):
+        yield
 
 
 class Sums(NamedTuple):

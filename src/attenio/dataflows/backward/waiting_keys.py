@@ -23,7 +23,7 @@ import numpy as np
 
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
+from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score, stream_delta
 from attenio.dataflows.key_slots import Visit, turns
 from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory, SlowArray, Tile
@@ -53,8 +53,7 @@ def waiting_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     visits = turns([every, every] if waiting else [every], slots=slots)
     delta = problem.spilled("D", problem.group * len(every), 1)
     with (
-        fast.scratch("S", 1, 1),
-        fast.scratch("dP", 1, 1),
+        room_for_score(fast),
         fast.buffer("O", 1, 1) as O_element,
         _in_slots(problem, fast, slots) as rows,
         _keys(problem, fast, slice(0, waiting)) as waited,

@@ -22,10 +22,10 @@ gradients of one key, or dQ of those that did; slots, a score and its gradient, 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from attenio.dataflows.backward.held_keys import in_slot
+from attenio.dataflows.backward.held_keys import in_slot, slots_for_keys
 from attenio.dataflows.backward.held_rows import HeldRows
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
+from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score, stream_delta
 from attenio.dataflows.key_slots import Visit, turns
 from attenio.dataflows.online_softmax import ONE
 from attenio.memory import Buffer, FastMemory, Tile
@@ -46,15 +46,11 @@ def waiting_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     passes = [every[: len(every) - last], every, every[len(every) - last :]] if waiting else [every]
     visits = turns(passes, slots=slots)
     with (
-        fast.scratch("S", 1, 1),
-        fast.scratch("dP", 1, 1),
+        room_for_score(fast),
         fast.buffer("O", 1, 1) as O_element,
-        fast.buffer("K", slots, problem.depth) as K_buffer,
-        fast.buffer("V", slots, problem.width) as V_buffer,
+        slots_for_keys(problem, slots, fast) as keys,
         _rows(problem, fast, slice(0, waiting), O_element) as waited,
     ):
-        held = slice(0, slots)
-        keys = K_buffer.over(held, problem.K.columns), V_buffer.over(held, problem.V.columns)
         with _rows(problem, fast, slice(waiting, n), O_element) as others, _begun(problem, fast, others) as now:
             _gradients_of_keys(problem, fast, (waited, now), keys, next(visits))
             fast.store(now.dQ, problem.dQ)

@@ -24,3 +24,10 @@ def store_key_zeros(fast: FastMemory, pattern: Pattern, *targets: SlowArray) -> 
     needed[pattern.needed_keys(0, pattern.rows)] = True
     for target in targets:
         store_zeros(fast, target, needed)
+
+
+def store_row_zeros(fast: FastMemory, pattern: Pattern, group: int, target: SlowArray) -> None:
+    """Store zeros to the gradient of the rows that need no key, in all heads of a group."""
+    needing = np.zeros(pattern.rows, dtype=np.bool_)
+    needing[pattern.transposed.needed_keys(0, pattern.keys)] = True
+    store_zeros(fast, target, np.tile(needing, group))
