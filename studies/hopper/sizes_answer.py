@@ -26,15 +26,17 @@ rows by two bytes, because Triton knows of a stride only whether 16 divides it. 
 that does not gains a fifth at 152 columns (0.930 to 1.142) and loses at 72 and 88 (1.03 to 0.99, 1.06 to 0.95), so it
 is made for heads of more than 128 columns computed in panels of 32 only; the rows below had it at 72 and 88 too.
 
-**What holds the rest back.** 8 and 16 columns backward: FlashAttention-4 has tiles of 128 rows, and so half of the
-barriers and addresses of a tile; exponentials are a third of the time of both. 168, 184 and 248 forward, 120 backward:
-rows that begin within sectors. Short forward sequences are bound by memory: 128 tokens of 64 columns take 42 us at the
-full rate of the memory, cuDNN takes 54 and we take 60, because one program has an SM to itself and waits for its Q.
-Short causal gradients of 128 columns: the kernels before and after are half of the time. Heads of 264 to 384 columns
-forward run in portable Triton, 264 of them in 512. fp32 is multiplied without tensor cores, and the more columns the more
-that costs; gradients of 128 and 256 columns were not waited for. Products of three TF32 parts were right to 3e-7 up to
-64 columns; six products of bf16 parts took 0.36 to 0.64 of PyTorch's time forward up to 128 columns, and then read
-memory that is not theirs where values are wider than keys (Triton 3.6), so neither is in yet.
+**What holds the rest back**, as far as it was looked at; no profile was taken of these. 8 and 16 columns backward:
+exponentials alone would take 2.2 of the 6.9 ms, and FlashAttention-4 has tiles of 128 rows, where ours have 64, so that
+barriers and addresses come half as often. 168, 184 and 248 columns forward, 120 backward: rows that begin within
+sectors. Short forward sequences are near the rate of the memory: 128 tokens of 64 columns take 42 us at the full rate,
+cuDNN takes 54 and we take 60; one program has an SM to itself, and nothing else runs while it waits for its Q. Short
+causal gradients of 128 columns: at 1K the kernels before and after are a quarter of the time, and shorter sequences
+leave them more. Heads of 264 to 384 columns forward run in portable Triton, 264 of them in 512. fp32 is multiplied
+without tensor cores, and the more columns the more that costs; gradients of 128 and 256 columns were not waited for.
+Products of three TF32 parts were right to 3e-7 up to 64 columns; six products of bf16 parts took 0.36 to 0.64 of
+PyTorch's time forward up to 128 columns, and then read memory that is not theirs where values are wider than keys
+(Triton 3.6), so neither is in yet.
 
 | case | ours | FlashAttention-4 | cuDNN | sdpa | ratio | our error |
 |---|---:|---:|---:|---:|---:|---:|
