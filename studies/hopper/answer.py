@@ -51,7 +51,7 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-Rows of five runs. At 252bfdc: backward of 64, 96 and 128 columns; at 9894b1b the wider ones. At 20ef8b9: the odd forms
+Rows of five runs. At 3bf76c4: backward of 64, 96 and 128 columns; at 9894b1b the wider ones. At 20ef8b9: the odd forms
 backward, some of which run faster since. At cc73665: the odd forms forward; forward causal up to 128 columns and
 192/128. At c66efbe: forward of the others. Forward kernels of these widths have not changed since, but for a comparison
 at their end. From run to run the ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were
