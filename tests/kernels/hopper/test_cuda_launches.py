@@ -170,7 +170,7 @@ def test_a_launch_of_gradients_hands_over_what_the_kernel_needs(found, heads, wi
     torch.testing.assert_close(call.gradients.key, d_key.to(torch.bfloat16).view(call.gradients.key.shape))
     torch.testing.assert_close(call.gradients.value, d_value.to(torch.bfloat16).view(call.gradients.value.shape))
     work, ((function, programs, threads, shared_bytes, _),) = found.work, found.launches
-    assert (work.blocks, work.programs) == (kv_heads * 3, programs) and call.config.d == columns
+    assert (work.blocks, work.programs) == (kv_heads * 3, programs) and call.config.stored_columns == columns
     assert work.Counters == counters(problem.query.device, 2).data_ptr()
     assert (work.first_head, work.together, work.group_parts, work.padded) == (0, 2, 1, statistics.padded)
     assert work.QueryGradients == statistics.dq_acc.data_ptr() and work.Offsets == statistics.offsets.data_ptr()
