@@ -56,7 +56,7 @@ def best_or_none(
 def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
     dataflow: Dataflow, data: st.DataObject, granularity: Granularity
 ) -> None:
-    sizes = {Dataflow.TILED_PRODUCTS: (5, 2), Dataflow.FUSED_VALUES: (5, 2), Dataflow.SPILLED_GRADIENTS: (6, 2)}
+    sizes = {Dataflow.TILED_PRODUCTS: (4, 2), Dataflow.FUSED_VALUES: (5, 2), Dataflow.SPILLED_GRADIENTS: (6, 2)}
     sizes[Dataflow.RANK_ONE_TILING] = (5, 2)
     longest, widest = sizes.get(dataflow, (8, 3))
     workload = data.draw(workloads(longest=longest, widest=widest)).towards(dataflow.direction)
