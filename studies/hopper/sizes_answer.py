@@ -27,10 +27,10 @@ that does not gains a fifth at 152 columns (0.930 to 1.142) and loses at 72 and 
 is made for heads of more than 128 columns computed in panels of 32 only; the rows below had it at 72 and 88 too.
 
 **What holds the rest back**, as far as it was looked at; no profile was taken of these. 8 and 16 columns backward:
-exponentials alone would take 2.2 of the 6.9 ms, and FlashAttention-4 has tiles of 128 rows, where ours have 64, so that
+exponentials alone would take 2.2 of the 7.0 ms, and FlashAttention-4 has tiles of 128 rows, where ours have 64, so that
 barriers and addresses come half as often. 168, 184 and 248 columns forward, 120 backward: rows that begin within
 sectors. Short forward sequences are near the rate of the memory: 128 tokens of 64 columns take 42 us at the full rate,
-cuDNN takes 54 and we take 60; one program has an SM to itself, and nothing else runs while it waits for its Q. Short
+cuDNN takes 53 and we take 59; one program has an SM to itself, and nothing else runs while it waits for its Q. Short
 causal gradients of 128 columns: at 1K the kernels before and after are a quarter of the time, and shorter sequences
 leave them more. Heads of 264 to 384 columns forward run in portable Triton, 264 of them in 512. fp32 is multiplied
 without tensor cores, and the more columns the more that costs; gradients of 128 and 256 columns were not waited for.
