@@ -1,11 +1,12 @@
 """How long does a Hopper GPU take for a row tile and for each of its key tiles, with every tiles that fit an SM?
 
-    PYTHONPATH=src python studies/hopper-tiles/run.py [--into FOLDER] [--commit NAME]
+    PYTHONPATH=src python studies/hopper-tiles/run.py [--into FOLDER] [--commit NAME] [--only D/V ...]
 
 compiles every variant of the forward kernel (in several processes), times each at three lengths, full and causal, and
 writes results.json: GPU times only, replays of CUDA graphs, every sample, and what made it. What was measured at the
-same commit is not measured again. ``answer.py`` fits two times to the samples of each variant and writes answer.md, and
-with ``--ship`` the table that ``attention()`` ranks tiles by, ``kernels/hopper/tile_times.json``.
+same commit is not measured again; with ``--only``, heads of other widths stay as they are. ``answer.py`` fits two times
+to the samples of each variant and writes answer.md, and with ``--ship`` the table that ``attention()`` ranks tiles by,
+``kernels/hopper/tile_times.json``.
 """
 
 import argparse
@@ -118,7 +119,14 @@ def asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
+    parser.add_argument(
+        "--only", nargs="+", help="widths of keys and values, as 64/64: others stay as they were measured"
+    )
     return parser.parse_args()
+
+
+def is_asked(d: int, width: int) -> bool:
+    return not asked().only or f"{d}/{width}" in asked().only
 
 
 def main() -> None:
@@ -126,14 +134,20 @@ def main() -> None:
     made = asdict(provenance())
     made["commit"] = asked().commit or made["commit"]
     results: dict[str, Any] = {"variants": []}
-    if file.exists() and (kept := json.loads(file.read_text())).get("provenance", {}).get("commit") == made["commit"]:
-        results = kept
+    if file.exists():
+        kept = json.loads(file.read_text())
+        before = kept.get("provenance", {}).get("commit")
+        results["variants"] = [
+            {"commit": before} | entry
+            for entry in kept["variants"]
+            if not is_asked(entry["d"], entry["width"]) or entry.get("commit", before) == made["commit"]
+        ]
     results["provenance"] = {
         **made, **software_of("cuda"), "device": torch.cuda.get_device_name(),
         "rows": ROWS, "lengths": LENGTHS, "seed": SEED,
     }  # fmt: skip
     done = {entry["name"] for entry in results["variants"]}
-    left = [variant for variant in variants() if variant.name not in done]
+    left = [each for each in variants() if is_asked(each.d, each.width) and each.name not in done]
     print(f"{len(left)} variants to compile and time, seed {SEED}", flush=True)
     with multiprocessing.get_context("spawn").Pool(max(1, (os.cpu_count() or 2) - 2)) as pool:
         refusals = pool.map(compile_only, left, chunksize=1)
@@ -146,7 +160,7 @@ def main() -> None:
         for variant in same:
             entry: dict[str, Any] = {
                 "name": variant.name, "d": variant.d, "width": variant.width, "causal": variant.causal,
-                "language": variant.tiles.language, "tiles": asdict(variant.tiles),
+                "language": variant.tiles.language, "tiles": asdict(variant.tiles), "commit": made["commit"],
             }  # fmt: skip
             if told[variant] is None:
                 entry["samples_ms"] = {str(n): taken[n][running.index(variant)] for n in LENGTHS}

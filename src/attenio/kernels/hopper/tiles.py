@@ -71,7 +71,7 @@ class HopperTiles:
     @property
     def registers(self) -> int:
         """Registers of a consumer's thread: an equal share of what the producer leaves."""
-        left = _REGISTERS // self.blocks - 128 * _PRODUCER_REGISTERS
+        left = 128 * ((self.consumers + 1) * self.registers_at_start - _PRODUCER_REGISTERS)
         return min(_MOST_REGISTERS, left // (128 * self.consumers) // 8 * 8)
 
     @property

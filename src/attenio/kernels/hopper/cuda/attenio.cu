@@ -8,7 +8,7 @@
 //                          rescale O;  P = weights of S', while products of other consumers run
 //           O += P V_last;  write O / l, m, l
 //
-// Constants (CONSUMERS, KEY_TILE, STAGES, D, V, STORED_D, STORED_V, MASKED, BELOW, REGISTERS) and the products
+// Constants (CONSUMERS, BLOCKS that share an SM, KEY_TILE, STAGES, D, V, STORED_D, STORED_V, MASKED, BELOW, REGISTERS) and the products
 // scores_product() and outputs_product() are written in front of this text by `source.py`.
 // D and V are columns that are computed with, multiples of 16, STORED_D and STORED_V those of whole panels in shared
 // memory; those past a tensor's own are zeros that TMA fills in.
@@ -20,12 +20,12 @@ __device__ __forceinline__ float larger_of(float x, float y) {
     return z;
 }
 
-// Named barriers order the consumers: each issues its products when the one before it has.
+// Named barriers order the consumers: each issues its products when the one before it has. A single one has no turns.
 __device__ __forceinline__ void take_turn(int me) {
-    asm volatile("bar.sync %0, 256;" ::"r"(1 + me) : "memory");
+    if (CONSUMERS > 1) asm volatile("bar.sync %0, 256;" ::"r"(1 + me) : "memory");
 }
 __device__ __forceinline__ void pass_turn(int me) {
-    asm volatile("bar.arrive %0, 256;" ::"r"(1 + (me + 1) % CONSUMERS) : "memory");
+    if (CONSUMERS > 1) asm volatile("bar.arrive %0, 256;" ::"r"(1 + (me + 1) % CONSUMERS) : "memory");
 }
 
 // Of a thread: two rows, 8 apart, and of every 8 columns two.
@@ -271,7 +271,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
     if (me == 0) take_turn(me);  // what the last one passed on
 }
 
-extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * WARPGROUP, 1)
+extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * WARPGROUP, BLOCKS)
 attenio_kernel(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
                const __grid_constant__ TensorMap v, const __grid_constant__ Work work) {
     extern __shared__ __align__(1024) unsigned char memory[];

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.tiles import ROWS, SHARED_BYTES, HopperTiles
@@ -14,6 +15,11 @@ _OTHER_REGISTERS = 28
 # Of a panel of shared memory, as the kernel rounds it up.
 _ROUND = 1024
 _MOST_KEYS, _MOST_STAGES = 128, 3
+# Blocks of one consumer that share an SM at most, and their keys: short heads are many row tiles of few keys, and while
+# one block loads and writes rows, others compute.
+_MOST_BLOCKS, _SHORT_KEYS = 3, 64
+# Shared memory that each block takes besides its own.
+_RESERVED_BYTES = 2**10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +62,8 @@ def panel(width: int) -> int:
 
 @lru_cache(maxsize=64)
 def cuda_tiles(d: int, width: int) -> tuple[CudaTiles, ...]:
-    """All that may be measured: the largest key tiles of three consumers and of two, and the next of two."""
+    """All that may be measured: the largest key tiles of three consumers and of two, the next of two, and blocks of
+    one consumer that share an SM."""
     return tuple(_tiles(d, width)) if (d, width) in WIDTHS else ()
 
 
@@ -66,12 +73,15 @@ def _tiles(d: int, width: int) -> Iterator[CudaTiles]:
         for keys in fitting[:count]:
             stages = max(count for count in range(2, _MOST_STAGES + 1) if _fits(_of(consumers, keys, count), d, width))
             yield _of(consumers, keys, stages)
+    sharing = (_of(1, _SHORT_KEYS, 2, blocks) for blocks in range(_MOST_BLOCKS, 1, -1))
+    yield from islice((each for each in sharing if _fits(each, d, width)), 1)
 
 
-def _of(consumers: int, key_tile: int, stages: int) -> CudaTiles:
-    return CudaTiles(consumers=consumers, key_tile=key_tile, stages=stages)
+def _of(consumers: int, key_tile: int, stages: int, blocks: int = 1) -> CudaTiles:
+    return CudaTiles(consumers=consumers, key_tile=key_tile, stages=stages, blocks=blocks)
 
 
 def _fits(tiles: CudaTiles, d: int, width: int) -> bool:
     registers = width // 2 + tiles.key_tile // 2 + tiles.key_tile // 4 + _OTHER_REGISTERS
-    return registers <= tiles.registers and tiles.shared_bytes(d, width) <= SHARED_BYTES
+    room = (SHARED_BYTES + _RESERVED_BYTES) // tiles.blocks - _RESERVED_BYTES
+    return registers <= tiles.registers and tiles.shared_bytes(d, width) <= room
