@@ -10,7 +10,9 @@ _Member = TypeVar("_Member", bound=Enum)
 _Kind = TypeVar("_Kind")
 _NO_NICKNAMES: Mapping[str, str] = {}
 _SHORT = 5
+_OTHER_LETTER = 0.65
 _SHOWN = 60
+_DIGITS = "0123456789"
 
 
 def member_named(
@@ -33,20 +35,31 @@ def member_named(
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like ``name``, or none when nothing is close.
 
-    >>> closest("h10", ["a100", "h100"]), closest("fig99", ["fig10", "fig11"])
-    ('h100', None)
+    >>> closest("h10", ["a100", "h100"]), closest("fp64", ["fp16", "fp32"]), closest("circle", ["tiles"])
+    ('h100', None, None)
     """
     import difflib  # slow to import, and names are seldom wrong
 
-    by_lower = {candidate.lower(): candidate for candidate in known}
-    # of a short name half is soon the same: fig99 is not fig10 mistyped
+    by_lower = {each.lower(): each for each in known if not _another_number(name.lower(), each.lower())}
+    # of a short name half is soon the same, and few slips are in the first letter: circle is not tiles mistyped
     cutoff = 0.5 if len(name) > _SHORT else 0.7
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
-    if close:
-        return by_lower[close[0]]
+    for close in difflib.get_close_matches(name.lower(), by_lower, cutoff=cutoff):
+        if close[:1] == name[:1].lower() or difflib.SequenceMatcher(None, close, name.lower()).ratio() > _OTHER_LETTER:
+            return by_lower[close]
     # difflib compares whole names: a short beginning such as "llama" of a long name scores low, yet is what people type
     beginnings = [candidate for candidate in by_lower if name and candidate.startswith(name.lower())]
     return by_lower[beginnings[0]] if beginnings else None
+
+
+def _another_number(name: str, candidate: str) -> bool:
+    """Whether two names differ in a number that is no slip of the other: fp64 is not fp16 mistyped, h10 may be h100."""
+    if name.strip(_DIGITS) != candidate.strip(_DIGITS):
+        return False
+    if len(name) == len(candidate):
+        return sum(one != other for one, other in zip(name, candidate, strict=True)) > 1
+    shorter, longer = sorted((name, candidate), key=len)
+    rest = iter(longer)
+    return not all(character in rest for character in shorter)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -49,11 +49,17 @@ def test_causal_work_in_strips_is_a_line_of_the_plan_and_sends_less_than_any_gri
         )
 
 
-def test_causal_work_as_a_patchwork_is_a_line_of_the_plan_where_a_table_is_kept(attenio: Attenio) -> None:
+def test_causal_work_as_a_patchwork_is_a_line_of_the_plan_where_a_table_is_kept(
+    attenio: Attenio, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = ("plan", "--n", "64K", "--d", "128", "--heads", "8", "--mask", "causal", "--devices", "8")
     assert "blocks of tokens, a table for 8 KV heads" in " ".join(attenio(*asked).out.split())
     cluster = attenio(*asked, "--json").json["cluster"]
     patches = cluster["patches"]
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = attenio(*asked).out
+    sent = [each["words_per_device"] for each in (*cluster["schemes"], cluster, patches)]
+    assert len(sent) > 8 and all(words is None or f"{words:,}" in narrow.split() for words in sent)
     assert cluster["bound_words_per_device"] <= patches["words_per_device"] < cluster["words_per_device"]
     assert patches["gap"] < 1.12 and 1 <= patches["imbalance"] < 1.001
     cramped = attenio(*asked, "--json", "--device-memory", f"{2 * patches['memory_words'] - 2}B").json["cluster"]

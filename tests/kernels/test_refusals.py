@@ -1,6 +1,7 @@
 """What attention() refuses: what its model refuses, and what has no meaning, in one line each."""
 
 from contextlib import nullcontext
+from math import inf, nan
 
 import pytest
 import torch
@@ -33,6 +34,27 @@ def test_what_sdpa_refuses_is_refused_with_a_runtime_error(wrong):
     with pytest.raises(RuntimeError) as problem:
         attention(**arguments)
     assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"window": 2}, {"return_lse": True}], ids=str)
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        *(({"scale": each}, f"scale is {each}; give a finite number") for each in (nan, inf, -inf, True, False)),
+        ({"scale": torch.tensor(nan)}, "scale is tensor"),
+        ({"scale": 10**400}, "scale is int 1000"),
+        ({"dropout_p": True}, "dropout_p is True; give a probability"),
+    ],
+)
+def test_a_scale_that_is_not_finite_and_switches_for_numbers_are_refused_though_sdpa_takes_them(wrong, line, options):
+    for call in (attention, explain):
+        with pytest.raises((ValueError, TypeError), match=line) as problem:
+            call(Q, Q, Q, **wrong, **options)
+        assert "\n" not in str(problem.value)
+
+
+def test_no_dropout_may_be_said_as_false_as_in_sdpa():
+    torch.testing.assert_close(attention(Q, Q, Q, dropout_p=False), F.scaled_dot_product_attention(Q, Q, Q))
 
 
 @pytest.mark.parametrize("prefix", [-1, 6, 1.5, "2", int, torch.ones(2, 2), torch.ones(()), 10**30], ids=str)

@@ -2,6 +2,7 @@ import io
 import re
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from attenio.catalogue import machine_named
@@ -29,16 +30,16 @@ def rendered(table: RenderableType, width: int = 80) -> str:
 
 
 @LAW
-@given(workload=workloads(), machine=machines())
-def test_every_number_of_the_answer_is_in_the_tables_unbroken(workload: Workload, machine: Machine) -> None:
+@given(workload=workloads(), machine=machines(), width=st.sampled_from([40, 60, 80]))
+def test_every_number_of_the_answer_is_in_the_tables_unbroken(workload: Workload, machine: Machine, width: int) -> None:
     found = answer(workload, machine)
-    text = rendered(plan_tables(found))
+    text = rendered(plan_tables(found), width)
     for candidate in found.candidates:
         assert candidate.dataflow.value in text
         assert candidate.plan is None or f"{candidate.plan.moved_words:,}" in text
     assert f"{found.bound.words:,} words" in text
     assert show_ratio(found.gap) in text
-    bounds = rendered(bounds_table(found))
+    bounds = rendered(bounds_table(found), width)
     for bound in found.lower_bounds:
         assert f"{bound.words:,}" in bounds
         assert bound.strength.value in bounds

@@ -94,6 +94,14 @@ _CALLED_ELSEWHERE = {
 }
 
 
+def _commands_with(option: str) -> list[str]:
+    """The commands that have this option."""
+    from attenio.cli.app import command_line
+
+    commands = command_line().commands
+    return [name for name, each in commands.items() if any(option in parameter.opts for parameter in each.params)]
+
+
 def _usage_message(problem: Any) -> str:
     from attenio.names import did_you_mean
 
@@ -105,6 +113,8 @@ def _usage_message(problem: Any) -> str:
         given = problem.option_name.lstrip("-").replace("_", "-")
         elsewhere = _CALLED_ELSEWHERE.get(given, given)
         hint = did_you_mean(elsewhere if elsewhere in known else given, known).replace("mean ", "mean --")
+        others = [] if elsewhere in known else _commands_with(f"--{given}")
+        hint = f"it is an option of {', '.join(others)}; " if others else hint
         return f"unknown option {problem.option_name}; {hint}{help_line}"
     message = str(problem.format_message()).strip().rstrip(".")
     if message.startswith("No such command") and context is not None:

@@ -88,9 +88,10 @@ def plain_table(*columns: str | tuple[str, str]) -> "Table":
     The first column, which names the row, and numbers, which are aligned right, are never broken over two lines.
     """
     from rich import box
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    from attenio.fitted_table import FittedTable
+
+    table = FittedTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for number, column in enumerate(columns):
         header, align = (column, "left") if isinstance(column, str) else column
         whole = number == 0 or align == "right"

@@ -18,7 +18,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
 from attenio.kernels.call.call import call_of, problem_of
-from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_number, refuse_tangents
+from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_dropout, refuse_tangents
 from attenio.kernels.call.choice import follow_short_bytes
 from attenio.kernels.call.jagged import attend_jagged, is_jagged
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
@@ -46,6 +46,7 @@ _plain: Form = ()
 _only_key: Form = ()
 # Without another device that this PyTorch is built for nobody has to be asked for his.
 _ONLY_CPUS = not (torch.backends.cuda.is_built() or torch.backends.mps.is_built() or torch.xpu._is_compiled())
+_INFINITY = float("inf")
 # What PyTorch raises for a call that it refuses; the checks of the whole call then say what is wrong, or compute it.
 _REFUSALS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
@@ -156,7 +157,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
         and dropout_p == 0.0
         and (is_causal is False or is_causal is True)
         and (enable_gqa is False or enable_gqa is True)
-        and (scale is None or (_type(scale) is float and scale > 0.0))
+        and (scale is None or (_type(scale) is float and 0.0 < scale < _INFINITY))
         and (_ONLY_CPUS or query.is_cpu)
         and not _is_compiling()
     ):
@@ -291,7 +292,7 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
             return again(given, known)
     check_switches(deterministic=deterministic, return_lse=return_lse)
     # From here on a number that stays what it is: gradients ask for it again, and a tensor may have changed by then.
-    dropout_p = checked_number("dropout_p", dropout_p)
+    dropout_p = checked_dropout(dropout_p)
     asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
     call = call_of(query, key, value, asked, dropout_p=dropout_p, scale=scale, enable_gqa=enable_gqa)
     scores = scores_of(call.query, sinks, softcap)

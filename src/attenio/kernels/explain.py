@@ -13,7 +13,7 @@ from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.kernels.call.call import call_of, problem_of
-from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_number
+from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_dropout
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.jagged import is_jagged, jagged_of
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
@@ -171,7 +171,7 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     check_switches(deterministic=deterministic, return_lse=return_lse)
     if isinstance(is_causal, str):
         is_causal, window = aligned(is_causal, window)
-    dropout_p = checked_number("dropout_p", dropout_p)
+    dropout_p = checked_dropout(dropout_p)
     asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
     if mask is not None:
         asked = arguments_of(mask, query, key, asked)

@@ -5,6 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attenio.cluster.plan import ClusterPlan
+from attenio.fitted_table import FittedTable
 from attenio.quantities import show_bytes, show_count, show_seconds, show_words
 from attenio.report.cluster import (
     NOTHING,
@@ -28,7 +29,7 @@ def cluster_tables(answer: ClusterAnswer) -> RenderableType:
         (str(answer.workload), "bold"), f" on {show_count(cluster.devices, 'device')}{where}{memory}\n"
     )
     bound = plan.bound
-    summary = Table.grid(padding=(0, 2))
+    summary = FittedTable.grid(padding=(0, 2))
     for justify in ("left", "right", "left"):
         summary.add_column(justify=justify, no_wrap=justify == "right")
     summary.add_row(

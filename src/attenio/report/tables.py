@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attenio.dataflows.run import Run
+from attenio.fitted_table import FittedTable
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.answer import Answer, Floor, TimeFloor
 from attenio.report.guarantee import guarantee
@@ -42,7 +43,7 @@ _ERRORS = (
 def bounds_table(answer: Answer | Floor) -> RenderableType:
     """What must move: every bound, how literally it may be taken, and what it assumes."""
     table = plain_table(("theorem", NAME), ("at least (words)", NUMBER), ("strength", NAME), ("regime", TEXT))
-    notes = Table.grid(padding=(0, 2, 0, 0))
+    notes = FittedTable.grid(padding=(0, 2, 0, 0))
     for bound in answer.lower_bounds:
         style = "bold" if bound == answer.bound else ""
         table.add_row(bound.theorem, f"{bound.words:,}", bound.strength.value, bound.regime, style=style)
@@ -80,7 +81,7 @@ def plan_tables(answer: Answer) -> RenderableType:
 def training_tables(answer: TrainingAnswer) -> RenderableType:
     """The step in a line, what may be saved between its passes, and every dataflow of either pass."""
     plan, bound = answer.plan, answer.bound
-    summary = Table.grid(padding=(0, 2))
+    summary = FittedTable.grid(padding=(0, 2))
     for justify in ("left", "right", "right", "left"):
         summary.add_column(justify=justify, no_wrap=justify == "right")
     _add_bounds(summary, answer)
@@ -160,7 +161,7 @@ def reproduction_table(reproduction: Reproduction) -> RenderableType:
 
 def plain_table(*columns: tuple[str, str]) -> Table:
     """A table with a line under its header and nothing else; columns are (header, kind)."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table = FittedTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for header, kind in columns:
         # Numbers and names are never broken over two lines; other text gives way.
         right = kind == NUMBER
@@ -177,7 +178,7 @@ def question_line(answer: Answer | Floor | TrainingAnswer) -> Text:
 
 def _summary(answer: Answer) -> RenderableType:
     plan = answer.plan
-    table = Table.grid(padding=(0, 2))
+    table = FittedTable.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)

@@ -51,6 +51,7 @@ WRONG = {
     "a mask": (give(attn_mask=torch.ones(1, 3)), "attn_mask is given with pages="),
     "a prefix": (give(prefix=4), "prefix is given with pages="),
     "dropout": (give(dropout_p=0.5), "dropout_p is given with pages="),
+    "a scale that is no number": (give(scale=float("nan")), "scale is nan; give a finite number"),
     "top-left": (give(is_causal="top-left"), "is_causal is 'top-left'"),
     "a window of nothing": (give(window=0), "window is 0"),
     "scales for nothing": (give(page_scales=(torch.ones(8, 2),) * 2), "take no page_scales"),

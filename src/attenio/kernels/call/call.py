@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from attenio.kernels.call.checks import batch_of, check_prefix, check_switches, check_tensors, checked_number, heads_of
+from attenio.kernels.call.checks import batch_of, check_prefix, check_switches, check_tensors, checked_scale, heads_of
 from attenio.kernels.call.dropout import Dropout
 from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
@@ -47,7 +47,7 @@ def call_of(  # noqa: PLR0913
         _four(tensor, batch, count) for tensor, count in ((query, heads), (key, key_heads), (value, key_heads))
     )
     visible = visibility_of(four_query, four_key, asked, batch)
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else checked_number("scale", scale)
+    factor = checked_scale(scale, query.shape[-1])
     lead = (*batch, heads) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
     return Call(four_query, four_key, four_value, visible, factor, (*lead, query.shape[-2], value.shape[-1]))
 

@@ -1,5 +1,6 @@
 """What ``scaled_dot_product_attention`` refuses, refused with the same kind of exception."""
 
+import math
 from operator import index
 from types import NoneType
 from typing import Any
@@ -67,9 +68,28 @@ def checked_number(name: str, given: Any) -> float:
     if not isinstance(given, str | bytes):
         try:
             return float(given)
+        except OverflowError:  # an integer of hundreds of digits
+            return math.inf
         except (TypeError, ValueError, RuntimeError):  # whatever a tensor of several numbers raises
             pass
     raise WrongType(f"{name} is a {type(given).__name__}; give a number")
+
+
+def checked_scale(scale: Any, width: int) -> float:
+    """What scores are multiplied by, for heads of this width; PyTorch takes True as 1, and NaN in silence."""
+    if scale is None:
+        return 1.0 / math.sqrt(width)
+    number = checked_number("scale", scale)
+    if isinstance(scale, bool) or not -math.inf < number < math.inf:
+        raise InvalidInput(f"scale is {show_value(scale)}; give a finite number, or None for one over the root of d")
+    return number
+
+
+def checked_dropout(dropout_p: Any) -> float:
+    """The probability as a number; of switches only False says one, as in PyTorch, where True drops everything."""
+    if dropout_p is True:
+        raise WrongType("dropout_p is True; give a probability from 0 to 1")
+    return checked_number("dropout_p", dropout_p)
 
 
 def check_tensors(

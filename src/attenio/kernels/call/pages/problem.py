@@ -1,6 +1,5 @@
 """A call on pages as kernels see it, and its arguments brought to that."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from attenio.errors import InvalidInput
-from attenio.kernels.call.checks import TensorMismatch, WrongType, check_switches, checked_number, refuse_tangents
+from attenio.kernels.call.checks import TensorMismatch, WrongType, check_switches, checked_scale, refuse_tangents
 from attenio.kernels.call.masking import Window
 from attenio.kernels.call.pages.table import PageTable, check_shapes
 from attenio.kernels.call.scores import aligned, scores_of
@@ -118,7 +117,7 @@ def paged_problem(query: Tensor, key: Tensor, value: Tensor, asked: PageArgument
     packed = packed.reshape(-1, *packed.shape[-2:])
     left, right = _band(asked)
     scores = scores_of(packed[None].transpose(1, 2), asked.sinks, asked.softcap)
-    scale = 1.0 / math.sqrt(query.shape[-1]) if asked.scale is None else checked_number("scale", asked.scale)
+    scale = checked_scale(asked.scale, query.shape[-1])
     return PagedProblem(
         query=packed, key=key, value=value, placement=placement, starts=starts, known_starts=known_starts, new=new,
         scale=scale, left=left,

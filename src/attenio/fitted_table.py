@@ -1,0 +1,47 @@
+"""A table that crops nothing: where its columns do not fit side by side, each row stands in lines of its own."""
+
+from collections.abc import Iterator
+from itertools import chain
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+# Between columns, and what a column of text may be narrowed to though its longest word is then broken.
+_GAP, _TEXT_WIDTH = 2, 12
+
+
+class FittedTable(Table):
+    """A table whose numbers and names stay whole on a narrow terminal."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table, or its rows one below another, with the header before each cell."""
+        if self._least_width(console, options) <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
+        for number, (row, *cells) in enumerate(zip(self.rows, *(each.cells for each in self.columns), strict=True)):
+            if number:
+                yield Text()
+            lines = Table.grid(padding=(0, _GAP, 0, 0))
+            lines.add_column(overflow="fold")
+            lines.add_column(overflow="fold")
+            for column, cell in zip(self.columns, cells, strict=True):
+                if str(cell):
+                    lines.add_row(*([column.header] if self.show_header else []), cell)
+            lines.style = row.style or ""
+            yield lines
+
+    def _least_width(self, console: Console, options: ConsoleOptions) -> int:
+        """The width in which no column that must stay whole is cropped, and others are broken between words."""
+        roomy = options.update_width(10_000)
+
+        def widths(cells: Iterator[RenderableType]) -> Measurement:
+            each = [Measurement.get(console, roomy, cell) for cell in cells]
+            return Measurement(max(one.minimum for one in each), max(one.maximum for one in each))
+
+        total = 0
+        for column in self.columns:
+            need = widths(chain([column.header], column.cells))
+            total += need.maximum if column.no_wrap else min(need.minimum, _TEXT_WIDTH)
+        return total + _GAP * (len(self.columns) - 1)
