@@ -1,10 +1,6 @@
 """Laws of the fuzzer: a share of its calls agrees with the definition, and it finds and shows what does not."""
 
 import itertools
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +11,6 @@ from fuzz.drawing import steps
 from fuzz.running import WrongResult
 from fuzz.shrinking import reproduction, shrunk, simplified
 
-ROOT = Path(__file__).parents[2]
 attention = running.attention
 
 
@@ -87,25 +82,6 @@ def test_only_the_calls_that_a_failure_needs_are_kept_of_those_before_it():
     found = shrunk(history, "cpu", fails)
     assert [step[0].seed for step in found] == [13, 19]
     assert shrunk(history[:13], "cpu", fails) is None
-
-
-_BARE = """
-import sys
-for name in ("typer", "rich", "plotly", "yaml", "ml_dtypes", "hypothesis"):
-    sys.modules[name] = None
-"""
-
-
-def test_numpy_and_torch_are_enough_and_what_is_printed_runs_by_itself():
-    program = _BARE + reproduction([(Case(queries=5, keys=7, mode="gradients"), Case(mask="boolean"))], "cpu")
-    program += "\nfrom fuzz.__main__ import main; main(['--calls', '3'])"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", ROOT / "tests")))},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("seed 0 on ") and "0 failed" in done.stdout
 
 
 @pytest.mark.parametrize("asked", [["--calls", "0"], ["--seconds", "-1"], ["--seconds", "nan"]])

@@ -1,9 +1,13 @@
 """What the ranks of ``forked`` do. Every function is run by every rank."""
 
+import io
 import os
+import runpy
 import signal
 import time
+from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,7 @@ except ImportError:
     AutoModelForCausalLM = None
 
 UNBOUNDED = 2**40
+EXAMPLE = Path(__file__).parents[3] / "examples" / "attention_on_ranks.py"
 tables()  # read once, not by every rank
 
 
@@ -176,6 +181,18 @@ def loopback_bytes() -> int:
     lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()
     (line,) = (each.split(":")[1] for each in lines if each.strip().startswith("lo:"))
     return int(line.split()[8])
+
+
+def the_example() -> str:
+    """What the example prints on this rank, as torchrun would start it, but for importing PyTorch in every rank."""
+    os.environ |= {"RANK": str(dist.get_rank()), "WORLD_SIZE": str(dist.get_world_size())}
+    store = dist.distributed_c10d._get_default_store()
+    started = partial(dist.init_process_group, store=store, rank=dist.get_rank(), world_size=dist.get_world_size())
+    dist.destroy_process_group()
+    dist.init_process_group = started
+    with redirect_stdout(io.StringIO()) as said:
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+    return said.getvalue()
 
 
 def decode() -> list[Any]:

@@ -42,7 +42,7 @@ def problems(draw: st.DrawFn) -> tuple[Workload, Strips | Patchwork, torch.dtype
     return workload, layout, dtype
 
 
-@settings(max_examples=24, deadline=None, derandomize=True)
+@settings(max_examples=16, deadline=None, derandomize=True)
 @given(problems(), st.integers(0, 2**31))
 def test_layouts_give_what_one_device_gives_within_twice_its_error_and_send_what_is_planned_to_the_byte(
     problem: tuple[Workload, Strips | Patchwork, torch.dtype], seed: int

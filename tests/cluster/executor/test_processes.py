@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import attenio
 
 SCRIPT = Path(__file__).with_name("forked.py")
+EXAMPLE = Path(__file__).parents[3] / "examples" / "attention_on_ranks.py"
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="ranks are forked")
 
 
@@ -28,6 +30,7 @@ CASES = {
     "a_rank_that_dies": (4, 60),
     "a_rank_that_hangs": (3, 3),
     "a_model": (3, 60),
+    "the_example": (2, 60),
 }
 # A network namespace of their own, where one may be made: then every byte on its loopback device is theirs.
 NAMESPACES = (["unshare", "--net"], ["unshare", "--map-root-user", "--net"])
@@ -67,6 +70,27 @@ def test_dtensors_over_meshes_give_what_one_device_gives_and_send_what_is_planne
             assert all(error <= most for error, most in case["errors"]), case
             assert case["planned"] in (None, case["sent"]), case
     assert sum(case["planned"] is None for case in ran["said"][0]) <= 2
+
+
+def test_the_example_prints_what_is_recorded_beside_it_on_the_first_rank(found: dict[str, Any]) -> None:
+    ran = found["the_example"]
+    assert ran["codes"] == [0] * 2
+    assert ran["said"] == [EXAMPLE.with_suffix(".out").read_text(encoding="utf-8"), ""]
+
+
+def test_the_example_starts_torchrun_for_two_ranks_where_nobody_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+
+    def run(command: list[str], env: dict[str, str], check: bool) -> Any:
+        started.append((command[1:], env["OMP_NUM_THREADS"]))
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    with pytest.raises(SystemExit, match="3"):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert started == [(["-m", "torch.distributed.run", "--nproc-per-node", "2", str(EXAMPLE)], "1")]
 
 
 @pytest.mark.parametrize(("layouts", "count"), [("in_strips", 3), ("in_patches", 6)])

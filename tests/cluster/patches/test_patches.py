@@ -37,7 +37,8 @@ def test_every_causal_pair_of_every_head_is_made_once_and_every_token_has_a_home
 @pytest.mark.parametrize("index", range(len(tables())))
 def test_tables_that_are_kept_share_work_evenly_and_send_no_less_than_the_bound(index: int) -> None:
     table = tables()[index]
-    for direction, group in (("forward", 1), ("backward", 1), ("forward", 8), ("backward", 4)):
+    # tables for as many heads and devices are many: two of four forms each
+    for direction, group in ((("forward", 1), ("backward", 4)), (("backward", 1), ("forward", 8)))[index % 2]:
         heads = {"heads": group * table.heads, "kv_heads": table.heads}
         workload = Workload(n=2**17, d=128, **heads, mask="causal", direction=direction)
         plan = plan_patches(workload, table)

@@ -92,7 +92,7 @@ def test_two_passes_that_both_roll_move_and_hold_what_their_closed_form_says(wor
 
 
 def test_under_a_window_rows_and_keys_that_roll_read_each_other_a_whole_number_of_times():
-    n, d, window, rows, keys = 1024, 8, 256, 20, 16
+    n, d, window, rows, keys = 400, 8, 160, 20, 16
     workload = Workload(n=n, d=d, mask=f"window:{window}", direction="backward")
     plan = best_plan_for(workload, rows * (3 * d + 2) + 2 * d + 3)
     assert plan.dataflow is Dataflow.TWO_PASS
