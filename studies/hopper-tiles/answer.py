@@ -58,10 +58,11 @@ def shipped(results: dict[str, Any]) -> str:
 
 def answer(results: dict[str, Any]) -> str:
     made, rows = results["provenance"], fits(results)
+    commits = ", ".join(sorted({variant.get("commit", made["commit"]) for variant in results["variants"]}))
     lines = [
         "# Times of row tiles and key tiles on Hopper",
         "",
-        f"{made['device']}, torch {made['torch']}, Triton {made['triton']}, commit {made['commit']}, {made['date']}.",
+        f"{made['device']}, torch {made['torch']}, Triton {made['triton']}, {made['date']}, commits {commits}.",
         "The time of a launch is rounds x (row tile + key tiles x key tile).",
         f"Fitted at n = {made['lengths']} it is off",
         f"by {100 * max(row['error'] for row in rows):.1f} % at most, by"
@@ -102,7 +103,8 @@ def _single(row: dict[str, Any]) -> float:
 def _name(row: dict[str, Any]) -> str:
     tiles = row["tiles"]
     turns = ", CUDA C++" if row["language"] == "CUDA C++" else ", in turns" if tiles["ping_pong"] else ""
-    return f"{tiles['consumers']} x {tiles['key_tile']}{', two blocks' if tiles['blocks'] == 2 else turns}"
+    blocks = f", {tiles['blocks']} blocks" if tiles["blocks"] > 1 else turns
+    return f"{tiles['consumers']} x {tiles['key_tile']}{blocks}"
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ _OTHER_REGISTERS = 28
 # Of a panel of shared memory, as the kernel rounds it up.
 _ROUND = 1024
 _MOST_KEYS, _MOST_STAGES = 128, 3
-# Blocks of one consumer that share an SM at most, and their keys: short heads are many row tiles of few keys, and while
-# one block loads and writes rows, others compute.
-_MOST_BLOCKS, _SHORT_KEYS = 3, 64
+# Blocks of one consumer that share an SM at most, their keys, and the widths of heads for which they were tried: short
+# heads are many row tiles of few keys, and while one block loads and writes rows, others compute.
+_MOST_BLOCKS, _SHORT_KEYS, _SHORT_WIDTHS = 3, 64, ((64, 64), (128, 128))
 # Shared memory that each block takes besides its own.
 _RESERVED_BYTES = 2**10
 
@@ -73,6 +73,8 @@ def _tiles(d: int, width: int) -> Iterator[CudaTiles]:
         for keys in fitting[:count]:
             stages = max(count for count in range(2, _MOST_STAGES + 1) if _fits(_of(consumers, keys, count), d, width))
             yield _of(consumers, keys, stages)
+    if (d, width) not in _SHORT_WIDTHS:
+        return
     sharing = (_of(1, _SHORT_KEYS, 2, blocks) for blocks in range(_MOST_BLOCKS, 1, -1))
     yield from islice((each for each in sharing if _fits(each, d, width)), 1)
 
