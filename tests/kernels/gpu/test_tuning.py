@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
 
+import torch
 from triton.runtime.errors import OutOfResources
 
 from attenio.kernels.gpu import tuning
@@ -38,6 +39,29 @@ def test_candidates_take_turns(monkeypatch):
 
 def test_nothing_is_measured_where_there_is_no_choice(monkeypatch):
     assert fastest(monkeypatch, {"a": 2.0, "b": None}) == ("a", ["a"])
+
+
+@pytest.mark.parametrize(("asks", "ran"), [(None, "ab"), ("0", "ab"), ("", "ab"), ("1", "ba")])
+def test_what_was_measured_runs_where_it_is_asked_for(monkeypatch, asks, ran):
+    monkeypatch.setattr(tuning, "_chosen", {"kind": "b"})
+    monkeypatch.delenv(tuning.ASKS, raising=False)
+    if asks is not None:
+        monkeypatch.setenv(tuning.ASKS, asks)
+    assert "".join(tuning.preferred("kind", "ab", torch.device("cpu"))) == ran
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_candidates_are_measured_where_it_is_asked_for(monkeypatch, asks):
+    ran = []
+    monkeypatch.setattr(tuning, "_chosen", {})
+    monkeypatch.setattr(tuning, "_loaded", {torch.device("cuda")})
+    monkeypatch.setattr(tuning, "_save", lambda _file: None)
+    monkeypatch.setattr(tuning, "_file", lambda _device: None)
+    monkeypatch.setattr(tuning, "_fastest", lambda candidates, _run: candidates[1])
+    monkeypatch.setattr(tuning.torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setenv(tuning.ASKS, "1" if asks else "0")
+    tuning.tuned("kind", ("a", "b"), ran.append, torch.device("cuda"), tuning._WORTH_FLOPS)
+    assert ran == ["b" if asks else "a"]
 
 
 def test_what_was_found_out_about_kernels_is_forgotten_when_one_of_them_changes(monkeypatch, tmp_path):

@@ -13,8 +13,8 @@ from attenio.kernels.call.masking import MaskArguments, visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, with_sink
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.gpu.arguments import grouped_heads
-from attenio.kernels.triton.choice import TwoPassTiles
+from attenio.kernels.gpu.arguments import Shape, columns_of, grouped_heads
+from attenio.kernels.triton.choice import TwoPassTiles, choices
 from attenio.kernels.triton.tiles import BackwardTiles, ForwardTiles
 from attenio.masks import BlockSparse
 
@@ -172,6 +172,18 @@ def test_a_call_tells_the_grids_that_it_launches():
     assert (decode.units, decode.tiles, decode.sweep_bytes) == (6, 1, 300 * 32 * 4)
 
 
+@pytest.mark.parametrize(("d", "width"), [(264, 264), (320, 40), (24, 384), (290, 400)])
+def test_wide_heads_are_two_tiles_of_columns_side_by_side(d, width):
+    torch.manual_seed(0)
+    problem = problem_of((1, 2, 2, 20, 40, d, width))
+    columns = columns_of(Shape.of(problem).widths)
+    assert columns.d_beyond or columns.width_beyond
+    (choice, *_) = choices(Shape.of(problem), 4, splits_keys=False)
+    mine, theirs = triton.run(problem, choice), cpu.attend(problem)
+    assert_close(mine.output, theirs.output, torch.finfo(torch.float32).eps)
+    assert_close(mine.largest + mine.total.log2(), theirs.largest + theirs.total.log2(), torch.finfo(torch.float32).eps)
+
+
 def test_half_precision_is_rounded_once():
     torch.manual_seed(0)
     narrow = problem_of((1, 1, 2, 20, 70, 32, 32), torch.float16)
@@ -210,8 +222,8 @@ SINGLE = {"Largest", "Total", "Sums", "Statistics", "PrefixSums", "PrefixStatist
 ELEMENTS = {"Q", "K", "V", "O", "dO", "dQ", "dK", "dV"}
 NOTHING = dict.fromkeys(("First", "Stop", "QueryIds", "KeyIds", "Blocks", "Bias", "Seed", "softcap", "Sinks", "dBias",
                          "RowStart", "RowStop", "PrefixSums", "PrefixStatistics"))
-FIXED = dict(D=64, WIDTH=64, D_PADDED=64, W_PADDED=64, BOOLEAN=False, LOG2_E=1.4427, PRECISION="ieee",
-             ALWAYS_HIDES=False, **NOTHING)
+FIXED = dict(D=64, WIDTH=64, D_PADDED=64, W_PADDED=64, BOOLEAN=False, LOG2_E=1.4427, PRECISION="ieee", ALIGN=8,
+             BIAS_ALIGN=8, ALWAYS_HIDES=False, D_BEYOND=0, W_BEYOND=0, **NOTHING)
 
 def instructions(kernel, capped=False, **more):
     signature, constants = {}, {}

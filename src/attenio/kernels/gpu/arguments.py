@@ -1,6 +1,7 @@
 """What the kernels take of a problem: pointers, strides and widths, in the order in which they take them."""
 
 from functools import lru_cache
+from math import gcd
 from typing import Any, NamedTuple
 
 import torch
@@ -9,6 +10,16 @@ from torch import Tensor
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.gpu.band import FAR, Band
+from attenio.kernels.gpu.capability import multiplies_parts
+
+# Bytes that one instruction loads, if strides are multiples of so many.
+_VECTOR_BYTES = 16
+# Bytes of an entry of fp32.
+_SINGLE = 4
+# Heads of more columns are computed as two powers of two side by side, where that is fewer columns than one.
+_WIDE = 256
+# Entries of a mask that are loaded at once where its rows begin at multiples of so many.
+_ALIGNED = 8
 
 
 class Widths(NamedTuple):
@@ -18,6 +29,15 @@ class Widths(NamedTuple):
     width: int
     d_padded: int
     width_padded: int
+
+
+class Columns(NamedTuple):
+    """Columns that products are computed in: of keys and of values, each as one power of two or two side by side."""
+
+    d: int
+    d_beyond: int
+    width: int
+    width_beyond: int
 
 
 class Shape(NamedTuple):
@@ -31,16 +51,32 @@ class Shape(NamedTuple):
     element: int
     band: Band
     values_in_keys: bool = False
+    # Whether entries are of fp32 and tensor cores do not take their parts: each multiplication is an instruction.
+    unrolled: bool = False
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "Shape":
         """The shape of a problem; ``batch_heads`` are sequences times KV heads."""
-        shape = _shape(problem.query.shape, problem.value.shape, problem.query.element_size(), Band.of(problem))
-        return shape._replace(values_in_keys=True) if problem.values_in_keys else shape
+        query, device = problem.query, problem.query.device
+        shape = _shape(query.shape, problem.value.shape, query.element_size(), Band.of(problem))
+        if problem.values_in_keys:
+            shape = shape._replace(values_in_keys=True)
+        unrolled = shape.element > 2 and device.type == "cuda" and not multiplies_parts(device)
+        return shape._replace(unrolled=True) if unrolled else shape
 
     def unrestricted(self) -> "Shape":
         """The same with every score required."""
         return self._replace(band=Band())
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of an entry as it is given to products: one of fp32 is three of bf16."""
+        return 6 if self.in_parts else self.element
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether entries of fp32 are given to tensor cores as three of bf16."""
+        return self.element > 2 and not self.unrolled
 
     @property
     def both_bytes(self) -> int:
@@ -55,11 +91,11 @@ class Shape(NamedTuple):
     @property
     def padded_columns(self) -> tuple[int, int]:
         """Columns that a kernel holds of a query, and of a key with its value: powers of two, or a sum of two."""
-        widths = self.widths
         if self.values_in_keys:
-            together = widths.width_padded + columns_beyond(widths)
+            together = self.widths.width_padded + columns_beyond(self.widths, self.element)
             return together, together
-        return widths.d_padded, widths.d_padded + widths.width_padded
+        columns = columns_of(self.widths)
+        return columns.d + columns.d_beyond, sum(columns)
 
 
 class VisibilityArguments(NamedTuple):
@@ -70,37 +106,56 @@ class VisibilityArguments(NamedTuple):
     data: tuple[Any, ...]
     always_hides: bool
     boolean: bool
+    bias_align: int
 
 
 def widths_of(problem: KernelProblem) -> Widths:
-    """Widths of a problem; a product takes at least 16."""
-    return _widths(problem.query.shape[-1], problem.value.shape[-1])
+    """Widths of a problem, and the powers of two that products take."""
+    return _widths(problem.query.shape[-1], problem.value.shape[-1], problem.query.element_size())
 
 
-def columns_beyond(widths: Widths) -> int:
+@lru_cache(maxsize=256)
+def columns_of(widths: Widths) -> Columns:
+    """What the query-stationary kernel computes wide heads in: 320 columns as 256 and 64, not as 512."""
+    return Columns(*_side_by_side(widths.d, widths.d_padded), *_side_by_side(widths.width, widths.width_padded))
+
+
+def _side_by_side(size: int, padded: int) -> tuple[int, int]:
+    if size <= _WIDE or size > 3 * padded // 4:
+        return padded, 0
+    return padded // 2, padded_columns(size - padded // 2, _SINGLE)
+
+
+def columns_beyond(widths: Widths, element: int) -> int:
     """The power of two that holds the columns of a latent beyond its values; 0 where it has none."""
-    return _power(widths.d - widths.width) if widths.d > widths.width else 0
+    return padded_columns(widths.d - widths.width, element) if widths.d > widths.width else 0
 
 
 def forward_widths_of(problem: KernelProblem) -> Widths:
     """Widths as forward kernels take them: of a latent, ``d_padded`` holds the columns beyond its values."""
     widths = widths_of(problem)
-    return widths._replace(d_padded=columns_beyond(widths)) if problem.values_in_keys else widths
+    if not problem.values_in_keys:
+        return widths
+    return widths._replace(d_padded=columns_beyond(widths, problem.query.element_size()))
 
 
-def _power(size: int) -> int:
-    return int(max(16, 1 << (size - 1).bit_length()))
+def padded_columns(size: int, element: int) -> int:
+    """The power of two that holds so many columns; a product takes at least 16.
+
+    In parts of fp32 it takes 32: wgmma as Triton 3.6 issues it does not take small tiles that were converted before.
+    """
+    return int(max(32 if element == _SINGLE else 16, 1 << (size - 1).bit_length()))
 
 
 @lru_cache(maxsize=256)
-def _widths(d: int, width: int) -> Widths:
-    return Widths(d, width, *map(_power, (d, width)))
+def _widths(d: int, width: int, element: int) -> Widths:
+    return Widths(d, width, *(padded_columns(size, element) for size in (d, width)))
 
 
 @lru_cache(maxsize=4096)
 def _shape(query: tuple[int, ...], value: tuple[int, ...], element: int, band: Band) -> Shape:
     batch, kv_heads, group, queries, d = query
-    return Shape(batch * kv_heads, group, queries, value[-2], _widths(d, value[-1]), element, band)
+    return Shape(batch * kv_heads, group, queries, value[-2], _widths(d, value[-1], element), element, band)
 
 
 def kind_of(kernel: str, problem: KernelProblem) -> str:
@@ -149,6 +204,12 @@ def strides_of(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
     return (batch, head, position, dim, *key.stride(), *value.stride())
 
 
+def common_factor(*tensors: Tensor) -> int:
+    """What divides all strides but those of columns, up to the entries that one instruction loads."""
+    most = _VECTOR_BYTES // tensors[0].element_size()
+    return gcd(most, *(step for each in tensors for step in each.stride()[:-1]))
+
+
 def grouped_heads(query: Tensor) -> Tensor:
     """Queries (batch, KV heads, group, queries, d) whose query heads are one stride apart."""
     batch, outer, inner, row, column = query.stride()
@@ -183,8 +244,9 @@ def restrictions_of(problem: KernelProblem, scale: float) -> VisibilityArguments
     )  # fmt: skip
     below, above, _ = Band.of(problem)
     return VisibilityArguments(
-        (below, above, scale), data, any(x is not None for x in (query_ids, blocks, bias)), boolean
-    )
+        (below, above, scale), data, any(x is not None for x in (query_ids, blocks, bias)), boolean,
+        _ALIGNED if all(step % _ALIGNED == 0 for step in steps[:3]) else 1,
+    )  # fmt: skip
 
 
 def _batch_stride(tensor: Tensor) -> int:

@@ -10,7 +10,7 @@ from attenio.errors import InvalidInput
 from attenio.granularity import Granularity
 from attenio.machine import Machine, MemoryLevel
 
-_HOPPER = (9, 0)
+_HOPPER, _BF16 = (9, 0), (8, 0)
 # SMs that kernels are planned for where no GPU is: in the interpreter.
 _SOME = 4
 # Rows and keys that one instruction of the tensor cores multiplies, by compute capability (PTX ISA: mma, wgmma).
@@ -31,6 +31,12 @@ def capability_of(where: torch.device | Machine) -> tuple[int, int] | None:
 def is_hopper(where: torch.device | Machine) -> bool:
     """Whether the Hopper kernels run there."""
     return capability_of(where) == _HOPPER
+
+
+def multiplies_parts(where: torch.device | Machine) -> bool:
+    """Whether tensor cores there take bf16: numbers of fp32 are then multiplied in parts, and else one by one."""
+    found = capability_of(where)
+    return found is not None and found >= _BF16
 
 
 @lru_cache(maxsize=16)

@@ -1,8 +1,9 @@
 """Measured choice among the best few planned tiles, stored on disk for each device and version of the kernels.
 
-The first call of its kind that is large enough to be worth it runs every candidate a few times. The winner is
-remembered in this process and in a file, so that the next process does not measure again. Nothing is measured while a
-CUDA graph is captured, nor away from a GPU: the plan's first candidate runs then.
+The plan's first candidate runs, and nothing is measured, unless ``ATTENIO_TUNE=1`` asks for it: compiling the others
+takes half a minute, which a first call should not. Then the first call of its kind that is large enough to be worth it
+runs every candidate a few times. The winner is remembered in this process and in a file, so that the next process that
+asks does not measure again. Nothing is measured while a CUDA graph is captured, nor away from a GPU.
 """
 
 import hashlib
@@ -25,6 +26,8 @@ Candidate = TypeVar("Candidate")
 # A kernel shorter than about a millisecond on a large GPU: compiling candidates would cost more than it saves.
 _WORTH_FLOPS = 2**36
 _RUNS = 5
+# What asks for tiles that are measured.
+ASKS = "ATTENIO_TUNE"
 _chosen: dict[str, str] = {}
 _loaded: set[torch.device] = set()
 
@@ -33,8 +36,8 @@ def tuned(
     name: str, candidates: Sequence[Candidate], run: Callable[[Candidate], None], device: torch.device, flops: int
 ) -> None:
     """Run the best candidate for calls of this kind; candidates that an SM has no room for are passed over."""
-    measures = device.type == "cuda" and flops >= _WORTH_FLOPS and not torch.cuda.is_current_stream_capturing()
-    if measures and recalled(name, device) is None:
+    worth_it = asked() and device.type == "cuda" and flops >= _WORTH_FLOPS
+    if worth_it and not torch.cuda.is_current_stream_capturing() and recalled(name, device) is None:
         remember(name, _label(_fastest(candidates, run)), device)
     ordered = preferred(name, candidates, device)
     for each in ordered[:-1]:
@@ -43,6 +46,11 @@ def tuned(
         except OutOfResources:
             continue
     return run(ordered[-1])
+
+
+def asked() -> bool:
+    """Whether tiles are to be measured, and those that were are to be used."""
+    return os.environ.get(ASKS, "0") not in ("", "0")
 
 
 def recalled(name: str, device: torch.device) -> str | None:
@@ -58,8 +66,8 @@ def remember(name: str, value: str, device: torch.device) -> None:
 
 
 def preferred(name: str, candidates: Sequence[Candidate], device: torch.device) -> Sequence[Candidate]:
-    """Candidates in the order in which they are tried: the one that was measured to be best, then as planned."""
-    wanted = recalled(name, device)
+    """Candidates in the order in which they are tried: where it is asked for the one measured best, then as planned."""
+    wanted = recalled(name, device) if asked() else None
     return candidates if wanted is None else sorted(candidates, key=lambda each: _label(each) != wanted)
 
 

@@ -14,10 +14,10 @@ import triton
 import triton.language as tl
 
 from attenio.kernels.triton.sweep import Inputs, Output, epilogue, sweep
-from attenio.kernels.triton.visible import Mask, Widths
+from attenio.kernels.triton.visible import PLAIN_NUMBERS, Mask, Widths, aligned
 
 
-@triton.jit(do_not_specialize=["turn"])
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def attenio_kernel(
     Q, K, V, O, Largest, Total,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n,
@@ -27,7 +27,13 @@ def attenio_kernel(
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PACK: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+    ALIGN: tl.constexpr, BIAS_ALIGN: tl.constexpr, D_BEYOND: tl.constexpr, W_BEYOND: tl.constexpr,
 ):  # fmt: skip
+    q_b, q_h, q_n = aligned((q_b, q_h, q_n), ALIGN)
+    k_b, k_h, k_n = aligned((k_b, k_h, k_n), ALIGN)
+    v_b, v_h, v_n = aligned((v_b, v_h, v_n), ALIGN)
+    o_b, o_h, o_n = aligned((o_b, o_h, o_n), ALIGN)
+    bias_b, bias_h, bias_q = aligned((bias_b, bias_h, bias_q), BIAS_ALIGN)
     tiles = tl.cdiv(queries * PACK, ROW_TILE)
     tile, batch_head = tiles - 1 - tl.program_id(0) % tiles, tl.program_id(0) // tiles
     backwards = tl.program_id(0) // turn % 2
@@ -44,12 +50,12 @@ def attenio_kernel(
         None if Bias is None else Bias + batch * bias_b, bias_h, bias_q, bias_k, Seed, probability, softcap, Sinks,
         BOOLEAN, LOG2_E,
     )  # fmt: skip
-    widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
+    widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION, D_BEYOND, W_BEYOND)
     inputs = Inputs(Q, K, V, q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d)
-    sums, largest, total = sweep(
+    sums, beyond, largest, total = sweep(
         inputs, kv_head, positions, heads, None, scale, mask, backwards, widths, KEY_TILE, ALWAYS_HIDES
     )
     epilogue(
-        Output(O, Largest, Total, o_b, o_h, o_n), sums, largest, total, positions, heads, positions < queries,
-        heads_in_all, mask, widths, PACK,
+        Output(O, Largest, Total, o_b, o_h, o_n), sums, beyond, largest, total, positions, heads,
+        positions < queries, heads_in_all, mask, widths, PACK,
     )  # fmt: skip

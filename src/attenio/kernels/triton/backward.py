@@ -40,7 +40,9 @@ def run_backward(
         bias=torch.zeros(bias.shape, dtype=torch.float32, device=device) if with_bias and bias is not None else None,
     )
     seen = restrictions_of(problem, problem.scale * LOG2_E)
-    delta, shape, constants = torch.empty_like(total), Shape.of(problem), constants_of(widths_of(problem), seen)
+    delta, shape = torch.empty_like(total), Shape.of(problem)
+    tensors = (query, problem.key, problem.value, output, gradient)
+    constants = constants_of(widths_of(problem), seen, tensors)
     key, value, sizes = problem.key, problem.value, (problem.group, problem.queries, problem.keys)
 
     def first_pass(first: BackwardTiles) -> None:

@@ -13,7 +13,9 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import stacked
 from attenio.kernels.gpu.arguments import (
+    Columns,
     Shape,
+    columns_of,
     flops_of,
     forward_widths_of,
     grouped_heads,
@@ -60,14 +62,19 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
 def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles) -> None:
     query, scale = scaled(problem)
     query, widths, seen = grouped_heads(query), forward_widths_of(problem), restrictions_of(problem, scale)
-    grid = grid_of(problem, tiles)
+    grid, columns = grid_of(problem, tiles), columns_of(widths)
+    if problem.values_in_keys:
+        columns = Columns(widths.d_padded, 0, widths.width_padded, 0)
     launch_noted(
         attenio_kernel, grid.units * grid.tiles, (
             query, problem.key, _values(problem), attended.output, attended.largest, attended.total,
             *strides_of(query, problem.key, problem.value), *_output_strides(attended.output), turn_of(grid),
             problem.kv_heads, problem.group // tiles.pack, problem.queries, problem.keys, *seen.band, *seen.data,
         ), {
-            "ROW_TILE": tiles.row_tile, "KEY_TILE": tiles.key_tile, "PACK": tiles.pack, **constants_of(widths, seen),
+            "ROW_TILE": tiles.row_tile, "KEY_TILE": tiles.key_tile, "PACK": tiles.pack,
+            **constants_of(widths, seen, (query, problem.key, problem.value, attended.output)),
+            "D_PADDED": columns.d, "D_BEYOND": columns.d_beyond,
+            "W_PADDED": columns.width, "W_BEYOND": columns.width_beyond,
             "num_warps": tiles.warps, "num_stages": tiles.stages,
         },
     )  # fmt: skip
@@ -148,7 +155,8 @@ def _split_with(
             0 if prefix is None else prefix.sums.shape[2],
             *seen.band, *seen.data,
         ), {
-            "ROW_TILE": tiles.row_tile, "KEY_TILE": tiles.key_tile, "PACK": problem.group, **constants_of(widths, seen),
+            "ROW_TILE": tiles.row_tile, "KEY_TILE": tiles.key_tile, "PACK": problem.group,
+            **constants_of(widths, seen, (query, problem.key, problem.value, written.output)),
             "SPLITS": split.splits, "PREFIX_SPLITS": 0 if prefix is None else prefix.sums.shape[1],
             "JOINS": attended is not None, "num_warps": tiles.warps, "num_stages": tiles.stages,
         },

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from attenio.kernels.call.choice import is_heard, note_launch
 from attenio.kernels.call.results import LOG2_E
-from attenio.kernels.gpu.arguments import VisibilityArguments, Widths
+from attenio.kernels.gpu.arguments import VisibilityArguments, Widths, common_factor
+from attenio.kernels.gpu.capability import multiplies_parts
 
 
 def launch_noted(kernel: Any, programs: int, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
@@ -14,9 +18,18 @@ def launch_noted(kernel: Any, programs: int, arguments: tuple[Any, ...], constan
         note_launch(kernel.fn.__name__, programs=programs, **constants)
 
 
-def constants_of(widths: Widths, seen: VisibilityArguments) -> dict[str, Any]:
-    """Widths of heads, and what is known of restrictions when a kernel is compiled."""
+def constants_of(widths: Widths, seen: VisibilityArguments, tensors: tuple[Tensor, ...]) -> dict[str, Any]:
+    """Widths of heads, what is known of restrictions, and of the strides of these tensors, when a kernel is compiled.
+
+    Nothing here depends on lengths, or on how many sequences and heads there are.
+    """
     return {
         "D": widths.d, "WIDTH": widths.width, "D_PADDED": widths.d_padded, "W_PADDED": widths.width_padded,
-        "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E, "PRECISION": "ieee",
+        "ALWAYS_HIDES": seen.always_hides, "BOOLEAN": seen.boolean, "LOG2_E": LOG2_E,
+        "PRECISION": precision_of(tensors[0]), "ALIGN": common_factor(*tensors), "BIAS_ALIGN": seen.bias_align,
     }  # fmt: skip
+
+
+def precision_of(tensor: Tensor) -> str:
+    """How entries are multiplied (``products``): those of fp32 as three of bf16 where tensor cores take these."""
+    return "bf16x6" if tensor.dtype == torch.float32 and multiplies_parts(tensor.device) else "ieee"

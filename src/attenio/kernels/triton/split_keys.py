@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from attenio.kernels.triton.sweep import Inputs, Output, Run, epilogue, sweep
-from attenio.kernels.triton.visible import Mask, Widths
+from attenio.kernels.triton.visible import PLAIN_NUMBERS, Mask, Widths, aligned
 
 
 @triton.jit
@@ -41,7 +41,7 @@ def _joined(sums, total, Sums, Statistics, row_count, anchor, rows, inside, widt
     return sums, total
 
 
-@triton.jit
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def split_keys_kernel(
     Q, K, V, O, Largest, Total, Sums, Statistics, Arrived, PrefixSums, PrefixStatistics,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n,
@@ -51,9 +51,15 @@ def split_keys_kernel(
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr, PACK: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+    ALIGN: tl.constexpr, BIAS_ALIGN: tl.constexpr,
     SPLITS: tl.constexpr, PREFIX_SPLITS: tl.constexpr, JOINS: tl.constexpr,
 ):  # fmt: skip
     """Keys before ``skipped`` belong to a shared prefix, whose sums are given; without JOINS only parts are written."""
+    q_b, q_h, q_n = aligned((q_b, q_h, q_n), ALIGN)
+    k_b, k_h, k_n = aligned((k_b, k_h, k_n), ALIGN)
+    v_b, v_h, v_n = aligned((v_b, v_h, v_n), ALIGN)
+    o_b, o_h, o_n = aligned((o_b, o_h, o_n), ALIGN)
+    bias_b, bias_h, bias_q = aligned((bias_b, bias_h, bias_q), BIAS_ALIGN)
     row_count = queries * PACK
     tiles = tl.cdiv(row_count, ROW_TILE)
     split, place = tl.program_id(0) % SPLITS, tl.program_id(0) // SPLITS
@@ -72,7 +78,7 @@ def split_keys_kernel(
     )  # fmt: skip
     widths: tl.constexpr = Widths(D, WIDTH, D_PADDED, W_PADDED, PRECISION)
     inputs = Inputs(Q, K, V, q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d)
-    sums, largest, total = sweep(
+    sums, _, largest, total = sweep(
         inputs, kv_head, positions, heads, Run(skipped, split, keys_per_split), scale, mask, 0, widths,
         KEY_TILE, ALWAYS_HIDES,
     )  # fmt: skip
@@ -107,6 +113,6 @@ def split_keys_kernel(
                 )  # fmt: skip
             sums, total = _joined(sums, total, Sums, Statistics, row_count, anchor, rows, inside, widths, SPLITS)
             epilogue(
-                Output(O, Largest, Total, o_b, o_h, o_n), sums, largest, total, positions, heads, inside,
+                Output(O, Largest, Total, o_b, o_h, o_n), sums, None, largest, total, positions, heads, inside,
                 kv_heads, mask, widths, PACK,
             )  # fmt: skip

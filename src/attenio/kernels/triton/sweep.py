@@ -3,6 +3,8 @@
 for each tile j of KEY_TILE keys between start and stop:
     S = Q_i K_j^T;  m' = max(m, max S);  P = exp2(S - m');  l = l exp2(m - m') + sum P;  O = O exp2(m - m') + P V_j
 
+Wide heads have two tiles of columns side by side: those of D_PADDED or W_PADDED columns, and those beyond them.
+
 Where V is None, values are the first columns of keys: V_j is loaded once for both products, and beside it the columns
 of K_j beyond it; the same columns of Q_i stay apart.
 """
@@ -14,7 +16,8 @@ from collections import namedtuple
 import triton
 import triton.language as tl
 
-from attenio.kernels.triton.visible import ScoreRows, cap, dropout, hide, ranges_of, stretch, stretches
+from attenio.kernels.triton.products import add_product, product
+from attenio.kernels.triton.visible import ScoreRows, cap, dropout, hide, place, ranges_of, stretch, stretches
 
 # Q, K and V with their strides; V is None where values are the first columns of keys.
 Inputs = namedtuple("Inputs", "Q K V q_b q_h q_n q_d k_b k_h k_n k_d v_b v_h v_n v_d")
@@ -54,27 +57,53 @@ def _queries_of(inputs, positions, heads, mask, FIRST: tl.constexpr, STOP: tl.co
 
 
 @triton.jit
+def _load_keys(
+    K, inputs, here, mask, FIRST: tl.constexpr, STOP: tl.constexpr, PADDED: tl.constexpr, HIDES: tl.constexpr
+):
+    """Some columns of a tile of keys, transposed."""
+    dims = FIRST + tl.arange(0, PADDED)
+    at = K + here[None, :].to(tl.int64) * inputs.k_n + dims[:, None] * inputs.k_d
+    if HIDES:
+        k = tl.load(at, mask=(here < mask.keys)[None, :] & (dims < STOP)[:, None], other=0.0)
+    elif FIRST + PADDED > STOP:
+        k = tl.load(at, mask=(dims < STOP)[:, None], other=0.0)
+    else:
+        k = tl.load(at)
+    return k
+
+
+@triton.jit
+def _load_values(
+    X,
+    here,
+    stride_n,
+    stride_d,
+    mask,
+    FIRST: tl.constexpr,
+    STOP: tl.constexpr,
+    PADDED: tl.constexpr,
+    HIDES: tl.constexpr,
+):
+    """Some columns of a tile of values."""
+    columns = FIRST + tl.arange(0, PADDED)
+    at = X + here[:, None].to(tl.int64) * stride_n + columns[None, :] * stride_d
+    if HIDES:
+        v = tl.load(at, mask=(here < mask.keys)[:, None] & (columns < STOP)[None, :], other=0.0)
+    elif FIRST + PADDED > STOP:
+        v = tl.load(at, mask=(columns < STOP)[None, :], other=0.0)
+    else:
+        v = tl.load(at)
+    return v
+
+
+@triton.jit
 def _scores_of_latents(q, q_beyond, K, inputs, here, mask, widths, HIDES: tl.constexpr):
     """Products with a tile of latents, and the tile's values: loaded once."""
-    columns = tl.arange(0, widths.W_PADDED)
-    at_v = K + here[:, None].to(tl.int64) * inputs.k_n + columns[None, :] * inputs.k_d
-    if HIDES:
-        v = tl.load(at_v, mask=(here < mask.keys)[:, None] & (columns < widths.WIDTH)[None, :], other=0.0)
-    elif widths.W_PADDED != widths.WIDTH:
-        v = tl.load(at_v, mask=(columns < widths.WIDTH)[None, :], other=0.0)
-    else:
-        v = tl.load(at_v)
-    scores = tl.dot(q, tl.trans(v), input_precision=widths.PRECISION)
+    v = _load_values(K, here, inputs.k_n, inputs.k_d, mask, 0, widths.WIDTH, widths.W_PADDED, HIDES)
+    scores = product(q, tl.trans(v), widths.PRECISION)
     if widths.D_PADDED > 0:
-        dims = tl.arange(0, widths.D_PADDED)
-        at_k = K + here[None, :].to(tl.int64) * inputs.k_n + (widths.WIDTH + dims)[:, None] * inputs.k_d
-        if HIDES:
-            k = tl.load(at_k, mask=(here < mask.keys)[None, :] & (widths.WIDTH + dims < widths.D)[:, None], other=0.0)
-        elif widths.D_PADDED != widths.D - widths.WIDTH:
-            k = tl.load(at_k, mask=(widths.WIDTH + dims < widths.D)[:, None], other=0.0)
-        else:
-            k = tl.load(at_k)
-        scores = tl.dot(q_beyond, k, scores, input_precision=widths.PRECISION)
+        k = _load_keys(K, inputs, here, mask, widths.WIDTH, widths.D, widths.D_PADDED, HIDES)
+        scores = add_product(q_beyond, k, scores, widths.PRECISION)
     return scores, v
 
 
@@ -83,7 +112,10 @@ def sweep(
     inputs, kv_head, positions, heads, run, scale, mask, backwards, widths,
     KEY_TILE: tl.constexpr, ALWAYS_HIDES: tl.constexpr,
 ):  # fmt: skip
-    """Sums, largest and total of a tile of rows over the keys that it sees, or those in a run where one is given."""
+    """Sums, largest and total of a tile of rows over the keys that it sees, or those in a run where one is given.
+
+    Sums are those of the first W_PADDED columns, and those beyond them where heads are wide.
+    """
     ROW_TILE: tl.constexpr = positions.shape[0]
     first, stop = ranges_of(positions, mask)
     if run is not None:
@@ -98,46 +130,41 @@ def sweep(
     q_beyond = None
     if inputs.V is None and widths.D_PADDED > 0:
         q_beyond = _queries_of(inputs, positions, heads, mask, widths.WIDTH, widths.D, widths.D_PADDED)
+    elif widths.D_BEYOND > 0:
+        q_beyond = _queries_of(inputs, positions, heads, mask, widths.D_PADDED, widths.D, widths.D_BEYOND)
     K, V = keys_of(inputs, mask.batch, kv_head)
     sums = tl.zeros([ROW_TILE, widths.W_PADDED], tl.float32)
+    beyond = tl.zeros([ROW_TILE, widths.W_BEYOND if widths.W_BEYOND > 0 else 1], tl.float32)
     largest = tl.full([ROW_TILE], float("-inf"), tl.float32)
     total = tl.zeros([ROW_TILE], tl.float32)
-    for part in tl.static_range(3):
-        if part == 0 or not ALWAYS_HIDES:
-            sums, largest, total = _fold(
-                sums, largest, total, q, q_beyond, K, V, inputs, stretch(edges, part), rows, scale, mask, backwards,
-                widths, KEY_TILE, part != 1,
+    for hides in tl.static_range(2):
+        if hides == 1 or not ALWAYS_HIDES:
+            sums, beyond, largest, total = _fold(
+                sums, beyond, largest, total, q, q_beyond, K, V, inputs, stretch(edges, hides == 1), rows, scale, mask,
+                backwards, widths, KEY_TILE, hides == 1,
             )  # fmt: skip
-    return sums, largest, total
+    return sums, beyond, largest, total
 
 
 @triton.jit
 def _fold(
-    O, largest, total, q, q_beyond, K, V, inputs, part, rows, scale, mask, backwards, widths,
+    O, beyond, largest, total, q, q_beyond, K, V, inputs, part, rows, scale, mask, backwards, widths,
     KEY_TILE: tl.constexpr, HIDES: tl.constexpr,
 ):  # fmt: skip
     """Fold the keys of a part into the sums, the last first where ``backwards`` is 1 and not 0.
 
     HIDES where some score may not be required.
     """
-    start, stop = part
-    columns = tl.arange(0, widths.W_PADDED)
-    mirror = start + start + (tl.cdiv(stop - start, KEY_TILE) - 1) * KEY_TILE
-    for step in range(start, stop, KEY_TILE):
-        j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
-        here = j + tl.arange(0, KEY_TILE)
+    for step in range(part[0], part[1], KEY_TILE):
+        here = place(step, part, backwards, KEY_TILE) + tl.arange(0, KEY_TILE)
         if inputs.V is None:
             scores, v = _scores_of_latents(q, q_beyond, K, inputs, here, mask, widths, HIDES)
         else:
-            dims = tl.arange(0, widths.D_PADDED)
-            at_k = K + here[None, :].to(tl.int64) * inputs.k_n + dims[:, None] * inputs.k_d
-            if HIDES:
-                k = tl.load(at_k, mask=(here < mask.keys)[None, :] & (dims < widths.D)[:, None], other=0.0)
-            elif widths.D_PADDED != widths.D:
-                k = tl.load(at_k, mask=(dims < widths.D)[:, None], other=0.0)
-            else:
-                k = tl.load(at_k)
-            scores = tl.dot(q, k, input_precision=widths.PRECISION)
+            k = _load_keys(K, inputs, here, mask, 0, widths.D, widths.D_PADDED, HIDES)
+            scores = product(q, k, widths.PRECISION)
+            if widths.D_BEYOND > 0:
+                k_beyond = _load_keys(K, inputs, here, mask, widths.D_PADDED, widths.D, widths.D_BEYOND, HIDES)
+                scores = add_product(q_beyond, k_beyond, scores, widths.PRECISION)
         if mask.softcap is not None:
             scores, _ = cap(scores * scale, mask)
         if HIDES:
@@ -159,33 +186,39 @@ def _fold(
             weights *= dropout(rows, here[None, :], mask)
         O = O * fading[:, None]
         if inputs.V is not None:
-            at_v = V + here[:, None].to(tl.int64) * inputs.v_n + columns[None, :] * inputs.v_d
-            if HIDES:
-                v = tl.load(at_v, mask=(here < mask.keys)[:, None] & (columns < widths.WIDTH)[None, :], other=0.0)
-            elif widths.W_PADDED != widths.WIDTH:
-                v = tl.load(at_v, mask=(columns < widths.WIDTH)[None, :], other=0.0)
-            else:
-                v = tl.load(at_v)
-        O = tl.dot(weights.to(v.dtype), v, O, input_precision=widths.PRECISION)
+            v = _load_values(V, here, inputs.v_n, inputs.v_d, mask, 0, widths.WIDTH, widths.W_PADDED, HIDES)
+        weights = weights.to(v.dtype)
+        O = add_product(weights, v, O, widths.PRECISION)
+        if widths.W_BEYOND > 0:
+            v_beyond = _load_values(
+                V, here, inputs.v_n, inputs.v_d, mask, widths.W_PADDED, widths.WIDTH, widths.W_BEYOND, HIDES
+            )
+            beyond = add_product(weights, v_beyond, beyond * fading[:, None], widths.PRECISION)
         largest = larger
-    return O, largest, total
+    return O, beyond, largest, total
 
 
 @triton.jit
-def epilogue(output, sums, largest, total, positions, heads, inside, leads, mask, widths, PACK: tl.constexpr):
+def epilogue(output, sums, beyond, largest, total, positions, heads, inside, leads, mask, widths, PACK: tl.constexpr):
     """Write O / l, m and l of a tile of rows; a sequence has PACK query heads for each of its ``leads``."""
-    columns = tl.arange(0, widths.W_PADDED)
     if mask.Sinks is not None:  # a weight more, whose value is zero
         sink = tl.load(mask.Sinks + heads, mask=inside, other=0.0) * mask.LOG2_E
         higher = tl.maximum(largest, sink)
         anchor = tl.where(higher == float("-inf"), 0.0, higher)
         fading = tl.exp2(largest - anchor)
+        if widths.W_BEYOND > 0:
+            beyond = beyond * fading[:, None]
         sums, total, largest = sums * fading[:, None], total * fading + tl.exp2(sink - anchor), higher
-    quotient = sums / tl.where(total == 0.0, 1.0, total)[:, None]
+    divisor = tl.where(total == 0.0, 1.0, total)[:, None]
     at = output.O + mask.batch * output.o_b + heads[:, None].to(tl.int64) * output.o_h
-    at = at + positions[:, None].to(tl.int64) * output.o_n + columns[None, :]
+    at = at + positions[:, None].to(tl.int64) * output.o_n
+    columns = tl.arange(0, widths.W_PADDED)
     inside_tile = inside[:, None] & (columns < widths.WIDTH)[None, :]
-    tl.store(at, quotient.to(output.O.dtype.element_ty), mask=inside_tile)
+    tl.store(at + columns[None, :], (sums / divisor).to(output.O.dtype.element_ty), mask=inside_tile)
+    if widths.W_BEYOND > 0:
+        columns = widths.W_PADDED + tl.arange(0, widths.W_BEYOND)
+        inside_tile = inside[:, None] & (columns < widths.WIDTH)[None, :]
+        tl.store(at + columns[None, :], (beyond / divisor).to(output.O.dtype.element_ty), mask=inside_tile)
     row = (mask.batch * leads * PACK + heads) * mask.queries + positions
     tl.store(output.Largest + row, largest, mask=inside)
     tl.store(output.Total + row, total, mask=inside)

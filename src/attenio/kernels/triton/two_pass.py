@@ -19,15 +19,19 @@ from collections import namedtuple
 import triton
 import triton.language as tl
 
+from attenio.kernels.triton.products import add_product, product
 from attenio.kernels.triton.sweep import Inputs, keys_of, load_rows
 from attenio.kernels.triton.visible import (
+    PLAIN_NUMBERS,
     Mask,
     ScoreRows,
     Widths,
+    aligned,
     at_bias,
     cap,
     dropout,
     hide,
+    place,
     ranges_of,
     stretch,
     stretches,
@@ -61,19 +65,16 @@ def _add_to_query_gradient(
     """The loop over keys of the first pass, as in ``sweep``; HIDES where some score may not be required."""
     MASKED: tl.constexpr = HIDES or widths.D_PADDED != widths.D or widths.W_PADDED != widths.WIDTH
     PRECISION: tl.constexpr = widths.PRECISION
-    start, stop = part
-    mirror = start + start + (tl.cdiv(stop - start, KEY_TILE) - 1) * KEY_TILE
-    for step in range(start, stop, KEY_TILE):
-        j = tl.multiple_of(step + backwards * (mirror - step - step), KEY_TILE)
-        here = j + tl.arange(0, KEY_TILE)
+    for step in range(part[0], part[1], KEY_TILE):
+        here = place(step, part, backwards, KEY_TILE) + tl.arange(0, KEY_TILE)
         k, v = _load_tiles(K, V, here, inputs.k_n, inputs.k_d, inputs.v_n, inputs.v_d, mask.keys, widths, MASKED)
-        scores = tl.dot(own.q, tl.trans(k), input_precision=PRECISION) * scale
+        scores = product(own.q, tl.trans(k), PRECISION) * scale
         if mask.softcap is not None:
             scores, derivative = cap(scores, mask)
         if HIDES:
             scores = hide(scores, rows, here[None, :], mask)
         weights = tl.exp2(scores - own.largest[:, None]) * own.share[:, None]
-        dp = tl.dot(own.do, tl.trans(v), input_precision=PRECISION)
+        dp = product(own.do, tl.trans(v), PRECISION)
         if mask.Seed is not None:
             dp *= dropout(rows, here[None, :], mask)
         ds = weights * (dp - own.delta[:, None])
@@ -82,11 +83,11 @@ def _add_to_query_gradient(
             tl.atomic_add(at_bias(dBias, rows, here[None, :], mask), ds, mask=wanted)
         if mask.softcap is not None:
             ds *= derivative
-        dq = tl.dot(ds.to(k.dtype), k, dq, input_precision=PRECISION)
+        dq = add_product(ds.to(k.dtype), k, dq, PRECISION)
     return dq
 
 
-@triton.jit(do_not_specialize=["turn"])
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def query_gradient_kernel(
     Q, K, V, O, dO, Largest, Total, Delta, dQ,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, o_b, o_h, o_n, o_d, g_b, g_h, g_n, g_d,
@@ -96,7 +97,14 @@ def query_gradient_kernel(
     ROW_TILE: tl.constexpr, KEY_TILE: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+    ALIGN: tl.constexpr, BIAS_ALIGN: tl.constexpr,
 ):  # fmt: skip
+    q_b, q_h, q_n = aligned((q_b, q_h, q_n), ALIGN)
+    k_b, k_h, k_n = aligned((k_b, k_h, k_n), ALIGN)
+    v_b, v_h, v_n = aligned((v_b, v_h, v_n), ALIGN)
+    o_b, o_h, o_n = aligned((o_b, o_h, o_n), ALIGN)
+    g_b, g_h, g_n = aligned((g_b, g_h, g_n), ALIGN)
+    bias_b, bias_h, bias_q = aligned((bias_b, bias_h, bias_q), BIAS_ALIGN)
     tiles = tl.cdiv(queries, ROW_TILE)
     tile, program = tiles - 1 - tl.program_id(0) % tiles, tl.program_id(0) // tiles
     backwards = tl.program_id(0) // turn % 2
@@ -131,11 +139,11 @@ def query_gradient_kernel(
     K, V = keys_of(inputs, batch, head // group)
     own = Stationary(q, do, largest, share, delta, inside)
     dq = tl.zeros([ROW_TILE, D_PADDED], tl.float32)
-    for part in tl.static_range(3):
-        if part == 0 or not ALWAYS_HIDES:
+    for hides in tl.static_range(2):
+        if hides == 1 or not ALWAYS_HIDES:
             dq = _add_to_query_gradient(
-                dq, own, K, V, inputs, dBias, stretch(edges, part), rows, scale, mask, backwards, widths,
-                KEY_TILE, part != 1,
+                dq, own, K, V, inputs, dBias, stretch(edges, hides == 1), rows, scale, mask, backwards, widths,
+                KEY_TILE, hides == 1,
             )  # fmt: skip
     dims = tl.arange(0, D_PADDED)
     tl.store(
@@ -152,10 +160,8 @@ def _add_to_key_gradients(
     """The loop over positions of the second pass; everything is transposed: keys are rows."""
     MASKED: tl.constexpr = HIDES or widths.D_PADDED != widths.D or widths.W_PADDED != widths.WIDTH
     PRECISION: tl.constexpr = widths.PRECISION
-    start, stop = part
-    mirror = start + start + (tl.cdiv(stop - start, ROW_TILE) - 1) * ROW_TILE
-    for step in range(start, stop, ROW_TILE):
-        positions = step + backwards * (mirror - step - step) + tl.arange(0, ROW_TILE)
+    for step in range(part[0], part[1], ROW_TILE):
+        positions = place(step, part, backwards, ROW_TILE) + tl.arange(0, ROW_TILE)
         q, do = _load_tiles(
             passing.Q, passing.dO, positions, passing.q_n, passing.q_d, passing.g_n, passing.g_d, mask.queries,
             widths, MASKED,
@@ -169,7 +175,7 @@ def _add_to_key_gradients(
         else:
             share = 1.0 / tl.load(passing.Total + positions)
             largest, delta = tl.load(passing.Largest + positions), tl.load(passing.Delta + positions)
-        scores = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+        scores = product(k, tl.trans(q), PRECISION) * scale
         if mask.softcap is not None:
             scores, derivative = cap(scores, mask)
         first, end = ranges_of(positions, mask)
@@ -177,21 +183,21 @@ def _add_to_key_gradients(
         if HIDES:
             scores = hide(scores, rows, here[:, None], mask)
         weights = tl.exp2(scores - largest[None, :]) * share[None, :]
-        dp = tl.dot(v, tl.trans(do), input_precision=PRECISION)
+        dp = product(v, tl.trans(do), PRECISION)
         p = weights
         if mask.Seed is not None:
             factors = dropout(rows, here[:, None], mask)
             dp *= factors
             p = weights * factors
-        dv = tl.dot(p.to(do.dtype), do, dv, input_precision=PRECISION)
+        dv = add_product(p.to(do.dtype), do, dv, PRECISION)
         ds = weights * (dp - delta[None, :])
         if mask.softcap is not None:
             ds *= derivative
-        dk = tl.dot(ds.to(q.dtype), q, dk, input_precision=PRECISION)
+        dk = add_product(ds.to(q.dtype), q, dk, PRECISION)
     return dk, dv
 
 
-@triton.jit(do_not_specialize=["turn"])
+@triton.jit(do_not_specialize=PLAIN_NUMBERS)
 def key_gradients_kernel(
     Q, K, V, dO, Largest, Total, Delta, dK, dV, RowStart, RowStop,
     q_b, q_h, q_n, q_d, k_b, k_h, k_n, k_d, v_b, v_h, v_n, v_d, g_b, g_h, g_n, g_d,
@@ -201,8 +207,14 @@ def key_gradients_kernel(
     KEY_TILE: tl.constexpr, ROW_TILE: tl.constexpr,
     D: tl.constexpr, WIDTH: tl.constexpr, D_PADDED: tl.constexpr, W_PADDED: tl.constexpr,
     ALWAYS_HIDES: tl.constexpr, BOOLEAN: tl.constexpr, LOG2_E: tl.constexpr, PRECISION: tl.constexpr,
+    ALIGN: tl.constexpr, BIAS_ALIGN: tl.constexpr,
 ):  # fmt: skip
     """Here KEY_TILE keys stay, and ROW_TILE positions pass."""
+    q_b, q_h, q_n = aligned((q_b, q_h, q_n), ALIGN)
+    k_b, k_h, k_n = aligned((k_b, k_h, k_n), ALIGN)
+    v_b, v_h, v_n = aligned((v_b, v_h, v_n), ALIGN)
+    g_b, g_h, g_n = aligned((g_b, g_h, g_n), ALIGN)
+    bias_b, bias_h, bias_q = aligned((bias_b, bias_h, bias_q), BIAS_ALIGN)
     tiles = tl.cdiv(keys, KEY_TILE)
     tile, program = tl.program_id(0) % tiles, tl.program_id(0) // tiles
     backwards = tl.program_id(0) // turn % 2
@@ -244,15 +256,15 @@ def key_gradients_kernel(
     for of_group in range(group):
         head = kv_head * group + of_group
         row = (batch * kv_heads * group + head) * queries
-        for part in tl.static_range(3):
-            if part == 0 or not (ALWAYS_HIDES or First is not None):
+        for hides in tl.static_range(2):
+            if hides == 1 or not (ALWAYS_HIDES or First is not None):
                 passing = Passing(
                     Q + batch * q_b + head.to(tl.int64) * q_h, dO + batch * g_b + head.to(tl.int64) * g_h,
                     Largest + row, Total + row, Delta + row, q_n, q_d, g_n, g_d,
                 )  # fmt: skip
                 dk, dv = _add_to_key_gradients(
-                    dk, dv, k, v, passing, stretch(edges, part), here, head, scale, mask, backwards, widths,
-                    ROW_TILE, part != 1,
+                    dk, dv, k, v, passing, stretch(edges, hides == 1), here, head, scale, mask, backwards, widths,
+                    ROW_TILE, hides == 1,
                 )  # fmt: skip
     written = here < keys
     at = (batch * kv_heads + kv_head) * keys + here

@@ -20,7 +20,24 @@ Mask = namedtuple(
 ScoreRows = namedtuple("ScoreRows", "positions heads first stop")
 # Compile-time constants: widths of Q and K, and of V, the powers of two that hold them, and the precision of products.
 # Where values are the first columns of keys, D_PADDED holds those beyond them, and is 0 where there are none.
-Widths = namedtuple("Widths", "D WIDTH D_PADDED W_PADDED PRECISION")
+Widths = namedtuple("Widths", "D WIDTH D_PADDED W_PADDED PRECISION D_BEYOND W_BEYOND", defaults=(0, 0))
+
+
+# Numbers that kernels are not compiled for: another length, batch or number of heads runs what was compiled. What loads
+# need to know of strides is that ALIGN divides them, and BIAS_ALIGN those of a mask.
+PLAIN_NUMBERS = [
+    "q_b", "q_h", "q_n", "k_b", "k_h", "k_n", "v_b", "v_h", "v_n", "o_b", "o_h", "o_n", "g_b", "g_h", "g_n",
+    "turn", "kv_heads", "heads_in_group", "heads_in_all", "group", "queries", "keys", "below", "above",
+    "skipped", "keys_per_split", "prefix_rows", "range_b", "ids_b", "key_ids_b", "blocks_in_row", "query_block",
+    "key_block", "bias_b", "bias_h", "bias_q",
+]  # fmt: skip
+
+
+@triton.jit
+def aligned(strides, ALIGN: tl.constexpr):
+    """Strides of a batch, a head and a row, all of which ALIGN divides, in a form that tells a compiler so."""
+    batch, head, row = strides
+    return batch // ALIGN * ALIGN, head // ALIGN * ALIGN, row // ALIGN * ALIGN
 
 
 @triton.jit
@@ -46,14 +63,25 @@ def stretches(first, end, KEY_TILE: tl.constexpr, ALWAYS_HIDES: tl.constexpr):
 
 
 @triton.jit
-def stretch(edges, PART: tl.constexpr):
-    """Start and stop of one of three stretches: before those that every row sees whole, those, and after them."""
+def stretch(edges, HIDES: tl.constexpr):
+    """Start and stop of the tiles that every row sees whole, or of the others, and the gap that is left out between.
+
+    The others lie on both sides of it and are one loop: a second copy of it would be compiled for nothing.
+    """
     start, whole_start, whole_stop, stop = edges
-    if PART == 0:
-        return start, tl.minimum(whole_start, stop)
-    if PART == 1:
-        return whole_start, whole_stop
-    return whole_stop, stop
+    gap = whole_stop - whole_start
+    if HIDES:
+        return start, tl.maximum(stop, whole_stop) - gap, whole_start, gap
+    return whole_start, whole_stop, whole_stop, 0
+
+
+@triton.jit
+def place(step, part, backwards, TILE: tl.constexpr):
+    """Where the tile of a step begins: the last comes first where ``backwards`` is 1 and not 0."""
+    start, stop, gap_start, gap = part
+    mirror = start + start + (tl.cdiv(stop - start, TILE) - 1) * TILE
+    at = step + backwards * (mirror - step - step)
+    return tl.multiple_of(at + tl.where(at >= gap_start, gap, 0), TILE)
 
 
 @triton.jit

@@ -24,7 +24,9 @@ import triton.language as tl
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.gpu.arguments import common_factor
 from attenio.kernels.replay.launches import launch_specialized
+from attenio.kernels.triton.visible import aligned
 
 # Programs of a head that look for its maxima, and keys that each polls at once.
 _PARTS, _KEYS = 64, 64
@@ -53,12 +55,19 @@ def _norm(vectors):
     return longest * tl.sqrt(tl.sum(parts * parts, 1))
 
 
-@triton.jit(do_not_specialize=["first_head"])
+# Another length, batch or number of heads runs what is compiled: of strides only what divides them is known.
+_ANY_NUMBER = ["k_b", "k_h", "k_n", "v_b", "v_h", "v_n", "kv_heads", "keys", "keys_per_part", "first_head"]
+
+
+@triton.jit(do_not_specialize=_ANY_NUMBER)
 def maxima_kernel(
     K, V, MaximaBits, k_b, k_h, k_n, v_b, v_h, v_n, kv_heads, keys, keys_per_part, first_head,
     KEYS: tl.constexpr, PARTS: tl.constexpr, D: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr,
+    ALIGN: tl.constexpr,
 ):  # fmt: skip
     """A program takes ``keys_per_part`` keys of a head, and writes max |V_j| max_c |K_jc| and max |K_jc|."""
+    k_b, k_h, k_n = aligned((k_b, k_h, k_n), ALIGN)
+    v_b, v_h, v_n = aligned((v_b, v_h, v_n), ALIGN)
     part, batch_head = tl.program_id(0) % PARTS, (first_head + tl.program_id(0) // PARTS).to(tl.int64)
     K += batch_head // kv_heads * k_b + batch_head % kv_heads * k_h
     V += batch_head // kv_heads * v_b + batch_head % kv_heads * v_h
@@ -109,7 +118,7 @@ class Maxima(NamedTuple):
             maxima_kernel, len(batch_heads) * _PARTS, (
                 key, value, self.bits, *key.stride()[:3], *value.stride()[:3], kv_heads, keys,
                 -(-keys // (_PARTS * _KEYS)) * _KEYS, batch_heads.start,
-            ), (_KEYS, _PARTS, d, width, max(16, 1 << (max(d, width) - 1).bit_length())),
+            ), (_KEYS, _PARTS, d, width, max(16, 1 << (max(d, width) - 1).bit_length()), common_factor(key, value)),
         )  # fmt: skip
 
 

@@ -18,15 +18,15 @@ from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E
-from attenio.kernels.gpu.arguments import grouped_heads
+from attenio.kernels.gpu.arguments import common_factor, grouped_heads
 from attenio.kernels.hopper.backward.fixed_point import Maxima, fixed_point_scale
 from attenio.kernels.hopper.cuda.key_stationary import OFFSETS, SHIFT
 from attenio.kernels.replay.launches import launch_specialized
+from attenio.kernels.triton.visible import aligned
 
 # Tiles of rows divide this, and log-sum-exp is there for so many rows more.
 PADDING = 128
-# Elements of a load. Triton knows of numbers only whether they are multiples of 16: strides count loads where they can.
-_LOADED = 8
+_PADDING = tl.constexpr(PADDING)
 # Numbers of a row as products take lse and delta.
 _OFFSETS = tl.constexpr(OFFSETS)
 _SHIFTED_BACK = tl.constexpr(2.0**-SHIFT)
@@ -83,20 +83,20 @@ def _bf16_part(numbers, place):
 def _prepare(
     Out, dO, Largest, Total, Lse, Delta, DQScale, MaximaBits, batch, head, from_row, to_row, acc_row, batch_head, tile,
     o_b, o_h, o_n, g_b, g_h, g_n, queries, scale, WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, PARTS: tl.constexpr,
-    AS_OFFSETS: tl.constexpr, UNIT: tl.constexpr,
+    AS_OFFSETS: tl.constexpr,
 ):  # fmt: skip
     """The numbers of 64 rows of a head, which are read from ``from_row`` on and go to ``to_row``, or ``acc_row``.
 
     They are two of fp32, or eight of bf16 ``AS_OFFSETS``: three that sum to lse over the scale, three that sum to
-    delta, and two zeros. Strides are in UNITs of elements.
+    delta, and two zeros.
     """
     of_tile, columns = tl.arange(0, 64), tl.arange(0, PADDED_WIDTH)
     positions = tile * 64 + of_tile
     inside = positions < queries
     inside_tile = inside[:, None] & (columns < WIDTH)[None, :]
     rows = positions.to(tl.int64)[:, None]
-    o = Out + (batch * o_b + head * o_h + rows * o_n) * UNIT + columns[None, :]
-    g = dO + (batch * g_b + head * g_h + rows * g_n) * UNIT + columns[None, :]
+    o = Out + batch * o_b + head * o_h + rows * o_n + columns[None, :]
+    g = dO + batch * g_b + head * g_h + rows * g_n + columns[None, :]
     total = tl.load(Total + from_row + positions, mask=inside, other=0.0)
     largest = tl.load(Largest + from_row + positions, mask=inside, other=0.0)
     output = tl.load(o, mask=inside_tile, other=0.0, eviction_policy="evict_first").to(tl.float32)
@@ -119,12 +119,19 @@ def _prepare(
         tl.store(DQScale + acc_row + positions, fixed_point_scale(gradient, delta, MaximaBits, batch_head, PARTS))
 
 
-@triton.jit(do_not_specialize=["first_done", "done", "first_next", "following"])
+# Another length, batch or number of heads runs what is compiled: of strides only what divides them is known.
+_ANY_NUMBER = [
+    "o_b", "o_h", "o_n", "g_b", "g_h", "g_n", "heads", "group", "queries", "padded", "first_done", "done", "first_next",
+    "following",
+]  # fmt: skip
+
+
+@triton.jit(do_not_specialize=_ANY_NUMBER)
 def preprocess_kernel(
     Out, dO, Largest, Total, Lse, Delta, DQAcc, DQScale, MaximaBits, dQ,
     o_b, o_h, o_n, g_b, g_h, g_n, heads, group, queries, padded, scale, first_done, done, first_next, following,
     WIDTH: tl.constexpr, PADDED_WIDTH: tl.constexpr, D_WIDTH: tl.constexpr, D: tl.constexpr, ACCUMULATES: tl.constexpr,
-    PARTS: tl.constexpr, AS_OFFSETS: tl.constexpr, UNIT: tl.constexpr,
+    PARTS: tl.constexpr, AS_OFFSETS: tl.constexpr, ALIGN: tl.constexpr,
 ):  # fmt: skip
     """A program takes 64 rows of a head that is done, one of ``done`` from ``first_done`` on, and those of one to come.
 
@@ -132,6 +139,9 @@ def preprocess_kernel(
     there are maxima, of so many PARTS of a head. The last rows come first: of these L2 holds most of what the launch
     before has left, and of the first ones then most of what the next begins with.
     """
+    o_b, o_h, o_n = aligned((o_b, o_h, o_n), ALIGN)
+    g_b, g_h, g_n = aligned((g_b, g_h, g_n), ALIGN)
+    padded = padded // _PADDING * _PADDING
     tiles, number = padded // 64, tl.num_programs(0) - 1 - tl.program_id(0)
     tile, place = number % tiles, (number // tiles).to(tl.int64)
     if ACCUMULATES:
@@ -147,7 +157,7 @@ def preprocess_kernel(
         _prepare(
             Out, dO, Largest, Total, Lse, Delta, DQScale, MaximaBits, head // heads, head % heads,
             head * queries, head * padded, place * padded, head // group, tile,
-            o_b, o_h, o_n, g_b, g_h, g_n, queries, scale, WIDTH, PADDED_WIDTH, PARTS, AS_OFFSETS, UNIT,
+            o_b, o_h, o_n, g_b, g_h, g_n, queries, scale, WIDTH, PADDED_WIDTH, PARTS, AS_OFFSETS,
         )  # fmt: skip
 
 
@@ -228,8 +238,7 @@ class RowStatistics(NamedTuple):
     def between(self, done: range, following: range, query_gradient: Tensor | None = None, scale: float = 1.0) -> None:
         """After a launch for the heads that are ``done``, and before one for those that follow."""
         heads, queries, width = self.output.shape[1:]
-        maxima, group, strides = self.maxima, self.group, (*self.output.stride()[:3], *self.gradient.stride()[:3])
-        unit = 1 if any(stride % _LOADED for stride in strides) else _LOADED
+        maxima, group = self.maxima, self.group
         dq_acc, dq, widths = self.lse, self.lse, (64, 64)
         if self.dq_acc is not None and query_gradient is not None:
             dq_acc, dq = self.dq_acc, query_gradient
@@ -239,10 +248,11 @@ class RowStatistics(NamedTuple):
                 self.output, self.gradient, self.largest, self.total, self.lse, self.delta, dq_acc,
                 self.lse if self.dq_scale is None else self.dq_scale,
                 self.lse if maxima is None else maxima.bits,
-                dq, *(stride // unit for stride in strides), heads, group, queries, self.padded,
+                dq, *self.output.stride()[:3], *self.gradient.stride()[:3], heads, group, queries, self.padded,
                 scale, done.start, len(done), following.start, len(following),
             ), (
                 width, max(16, 1 << (width - 1).bit_length()), *widths, self.dq_acc is not None,
-                0 if maxima is None else maxima.bits.shape[1], self.as_offsets, unit,
+                0 if maxima is None else maxima.bits.shape[1], self.as_offsets,
+                common_factor(self.output, self.gradient),
             ),
         )  # fmt: skip
