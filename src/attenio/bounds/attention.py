@@ -13,6 +13,7 @@ from attenio.bounds.backward import (
     gradient_bounds,
     gradient_words,
     growth_of_gradients,
+    passing_sums,
     step_in_order,
 )
 from attenio.bounds.compulsory import compulsory
@@ -59,8 +60,8 @@ def bounds_for(
      'recomputed-scores', 'fast-products', 'one-shot', 'row-passes', 'operator-by-operator', 'saha-ye']
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
-    ['compulsory', 'gradient-rows', 'fused-gradient-epochs', 'whole-gradient-epochs', 'five-products',
-     'fast-products', 'li-liang', 'nonzeros']
+    ['compulsory', 'gradient-rows', 'fused-gradient-epochs', 'whole-gradient-epochs', 'passing-sums',
+     'five-products', 'fast-products', 'li-liang', 'nonzeros']
     """
     checked_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
@@ -127,9 +128,11 @@ def _in_order(workload: Workload, fast_words: int, units: int, forward: tuple[Lo
 
 
 def _gradient_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
-    """The ordinary bounds of a backward pass or a step, whatever was saved; of a pass those of a mask's edges too."""
-    edges = mask_edges(workload, fast_words) if units == 1 else ()
-    return (*gradient_bounds(workload, fast_words, units=units), *edges)
+    """The ordinary bounds of a backward pass or a step, whatever was saved; of a pass two more on one fast memory."""
+    shared = gradient_bounds(workload, fast_words, units=units)
+    if units > 1 or workload.direction is not Direction.BACKWARD:
+        return shared
+    return (*shared, passing_sums(workload, fast_words), *mask_edges(workload, fast_words))
 
 
 def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
@@ -198,7 +201,7 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
 
     All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Not among them are
     step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums, which count rows
-    (``row_sum_words``), and mask-edges (``edge_words``).
+    (``row_sum_words``), passing-sums, which count entries (``passing_sum_words``), and mask-edges (``edge_words``).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]

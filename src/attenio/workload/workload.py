@@ -286,14 +286,19 @@ class Workload:
         """Query rows that need a key, of all heads and the whole batch."""
         return self.heads * self.batch * sum([p.touched_rows * count for p, count in self.separate_patterns])
 
+    @property
+    def gradient_words(self) -> int:
+        """Entries of dQ, dK and dV; keys of a shared prefix have a gradient for each request."""
+        rows, keys = self.heads * self.batch * self.queries, self.kv_heads * self.batch * self.keys
+        return rows * self.d + keys * (self.d + self.value_dim)
+
     @lazy
     def compulsory_words(self) -> int:
         """Words that any run moves: touched inputs read once (shared keys and prefixes once), outputs written once."""
         touched_rows = self.touched_rows
         touched_keys = self.kv_heads * sum([p.touched_keys * count for p, count in self.stacked_patterns])
-        rows, keys = self.heads * self.batch * self.queries, self.kv_heads * self.batch * self.keys
         read = touched_rows * self.d + touched_keys * self.key_words
-        output, gradients = rows * self.value_dim, rows * self.d + keys * (self.d + self.value_dim)
+        output, gradients = self.heads * self.batch * self.queries * self.value_dim, self.gradient_words
         # something that a sink is in, which nobody asks for where no score is required, and its gradient
         of_sinks = self.heads * (2 if self.scores else 1) if self.sinks else 0
         match self.direction:

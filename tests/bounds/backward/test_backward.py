@@ -103,7 +103,8 @@ def test_the_array_form_gives_the_same_numbers(
     array = ordinary_words(least, scores, d, dv, fast, many, direction=direction)
     alone = ordinary_words(least[0], scores[0], d[0], dv[0], fast[0], many[0], direction=direction)
     every = bounds_for(workload, shape.fast, units=units)
-    expected = largest_ordinary(bound for bound in every if bound.theorem not in ("step-in-order", "row-sums")).words
+    counted_apart = ("step-in-order", "row-sums", "passing-sums")
+    expected = largest_ordinary(bound for bound in every if bound.theorem not in counted_apart).words
     assert array.tolist() == [expected, expected]
     assert float(alone) == expected
 
@@ -158,13 +159,13 @@ def test_the_words_of_both_passes_do_not_add_up_when_everything_fits() -> None:
     assert (forward, backward, step) == (4 * 64 * 8, 7 * 64 * 8, 8 * 64 * 8)
 
 
-def test_the_gap_to_two_passes_is_a_sixth_for_large_fast_memory() -> None:
+def test_the_gap_to_two_passes_is_a_thirteenth_and_inputs_for_large_fast_memory() -> None:
     shape = Shape(n=2**20, m=2**20, d=64, dv=64, fast=2**22, causal=False)
     moved = SCHEDULES[2](shape)
     assert moved is not None
     bound = largest_ordinary(bounds_for(workload_of(shape, "backward"), shape.fast))
-    assert bound.theorem == "whole-gradient-epochs"
-    assert 1.16 < moved / bound.words < 1.32
+    assert bound.theorem == "passing-sums"
+    assert 1.07 < moved / bound.words < 1.22
 
 
 @laws
@@ -172,7 +173,7 @@ def test_the_gap_to_two_passes_is_a_sixth_for_large_fast_memory() -> None:
 def test_a_step_in_order_pays_for_both_passes_less_what_fast_memory_keeps(shape: Shape, units: int) -> None:
     every = {b.theorem: b.words for b in bounds_for(workload_of(shape, "training"), shape.fast, units=units)}
     backward = {b.theorem: b.words for b in bounds_for(workload_of(shape, "backward"), shape.fast, units=units)}
-    names = ("compulsory", "gradient-rows", "fused-gradient-epochs", "whole-gradient-epochs")
+    names = ("compulsory", "gradient-rows", "fused-gradient-epochs", "whole-gradient-epochs", "passing-sums")
     second = max(backward.get(name, 0) for name in names) - units * shape.fast
     first = largest_ordinary(bounds_for(workload_of(shape, "forward"), shape.fast, units=units)).words
     assert every["step-in-order"] == first + max(second, 0)

@@ -5,6 +5,7 @@ from attenio.bounds.backward.fused_epochs import fused_gradient_epochs, fused_gr
 from attenio.bounds.backward.gradient_rows import gradient_row_words, gradient_rows
 from attenio.bounds.backward.li_liang import li_liang
 from attenio.bounds.backward.nonzeros import nonzeros
+from attenio.bounds.backward.passing_sums import passing_sum_words, passing_sums
 from attenio.bounds.backward.step_in_order import step_in_order, words_in_order
 from attenio.bounds.backward.whole_epochs import whole_gradient_epochs, whole_gradient_words
 from attenio.bounds.floats import Floats, larger
@@ -17,6 +18,8 @@ __all__ = [
     "gradient_bounds",
     "gradient_words",
     "growth_of_gradients",
+    "passing_sum_words",
+    "passing_sums",
     "step_in_order",
     "words_in_order",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.bounds import ordinary_words
-from attenio.bounds.backward import gradient_words, words_in_order
+from attenio.bounds.backward import gradient_words, passing_sum_words, words_in_order
 from attenio.bounds.mask_edges import edge_words, edges_of_band, may_be_ahead
 from attenio.bounds.row_sums import row_sum_words
 from attenio.planning.sweeping.cases import Cases, Ints, spread, take
@@ -68,6 +68,13 @@ class _Asked:
         total, _ = _product_sum((self.cases.group[self.place], counts[self.place], 0 * self.runs), self.runs)
         return np.asarray(total[self.rows.table])
 
+    def _gradient_entries(self) -> Floats:
+        """Entries of dQ, dK and dV of all heads and runs, in rows, as ``Workload.gradient_words`` has them."""
+        cases, place = self.cases, self.place
+        own, shared = cases.rows * cases.d, cases.keys * (cases.d + cases.value_dim)
+        total, _ = _product_sum((cases.group[place], own[place], shared[place]), self.runs)
+        return np.asarray(total[self.rows.table])
+
     def _of_edges(self, direction: Direction) -> Floats:
         """Those of the edges of masks, where they have any."""
         band, found = self.cases.band, np.zeros(len(self.place))
@@ -93,11 +100,12 @@ class _Asked:
             floor = gradient_words(self.scores, *self.widths_and_memory)
         else:
             floor = ordinary_words(0.0, self.scores, *self.widths_and_memory, direction=direction)
-        if direction is not Direction.BACKWARD:
-            *widths_and_memory, units = self.widths_and_memory
-            sums = row_sum_words(self.scores, self._summed(cases.band.touched_rows), *widths_and_memory)
-            floor = np.where(units == 1, np.maximum(floor, sums), floor)
-        floor = self.rows.in_order(floor)
+        *widths_and_memory, units = self.widths_and_memory
+        if direction is Direction.BACKWARD:
+            alone = passing_sum_words(self.scores, self._gradient_entries(), *widths_and_memory)
+        else:
+            alone = row_sum_words(self.scores, self._summed(cases.band.touched_rows), *widths_and_memory)
+        floor = self.rows.in_order(np.maximum(floor, np.where(units == 1, alone, 0.0)))
         if direction is not Direction.TRAINING:
             floor = np.maximum(floor, self._of_edges(direction))
         countable = np.maximum(floor, compulsory) < MOST_WORDS * (1 - 1e-12)
