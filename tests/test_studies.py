@@ -69,6 +69,26 @@ def test_cases_of_the_study_of_hopper_have_names_of_their_own_and_a_number_of_sa
     assert all(case.flops > 0 and run.OURS in case.contenders for case in cases)
 
 
+@pytest.mark.parametrize("study", ["first-calls", "gpu-attention", "hopper-tiles", "host-time"])
+def test_a_study_of_gpus_ends_in_a_line_where_there_is_none(
+    study: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["run.py"])
+    monkeypatch.syspath_prepend(STUDIES / study)
+    known = set(sys.modules)
+    with pytest.raises(SystemExit) as ended:
+        module_of(STUDIES / study / "run.py").main()
+    for helper in set(sys.modules) - known:
+        if str(getattr(sys.modules[helper], "__file__", "")).startswith(str(STUDIES)):
+            del sys.modules[helper]
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "this study measures an NVIDIA GPU, and PyTorch sees none; run it where there is one\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("study", "given"),
     [

@@ -23,7 +23,7 @@ from typing import Any
 
 from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
-from attenio.measurement.software import software_of
+from attenio.measurement.software import expect_gpu, software_of
 
 # Batch, heads, KV heads, queries, keys, width; whether it trains; options of attention().
 FORMS: dict[str, tuple[tuple[int, ...], bool, dict[str, Any]]] = {
@@ -112,6 +112,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=4, help="processes at the same time")
     parser.add_argument("--form", choices=FORMS, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    expect_gpu()
     if given.form:
         print(json.dumps(dict(measured(given.form))))
         return

@@ -36,6 +36,7 @@ from attenio.kernels.triton.feature_function import attend_by_features
 from attenio.masks import Causal
 from attenio.measurement.contenders import backend
 from attenio.measurement.provenance import provenance
+from attenio.measurement.software import expect_gpu
 from attenio.measurement.timing import ROTATED_BYTES, event_samples, replayed_samples
 
 SEED = 0
@@ -346,6 +347,7 @@ def finished(file: Path, made: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    expect_gpu()
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     commit = sys.argv[2] if len(sys.argv) > 2 else None
     torch.manual_seed(SEED)

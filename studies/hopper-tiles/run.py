@@ -31,7 +31,7 @@ from attenio.kernels.hopper import forward
 from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.tiles import WIDTHS, HopperTiles, possible_tiles
 from attenio.measurement.provenance import provenance
-from attenio.measurement.software import software_of
+from attenio.measurement.software import expect_gpu, software_of
 
 PAIRS = (*((width, width) for width in WIDTHS), (192, 128))
 # Multiples of every row tile and of every key tile of Gluon, so that no tile is cut off.
@@ -131,6 +131,7 @@ def is_asked(d: int, width: int) -> bool:
 
 def main() -> None:
     file = asked().into / "results.json"
+    expect_gpu()
     made = asdict(provenance())
     made["commit"] = asked().commit or made["commit"]
     results: dict[str, Any] = {"variants": []}

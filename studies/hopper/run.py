@@ -29,6 +29,7 @@ from sizes import short_heads, single_precision, wide_heads, widths
 from attenio.files import write_atomically
 from attenio.measurement.graphs import captured, samples_in_turns
 from attenio.measurement.provenance import provenance
+from attenio.measurement.software import expect_gpu
 
 SEED = 0
 PARTS = {
@@ -128,6 +129,7 @@ def main() -> None:
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
     parser.add_argument("--last-seconds", type=float, default=30.0, help="how long contenders that come last may take")
     given = parser.parse_args()
+    expect_gpu()
     file, made = given.into / "results.json", made_by(given.commit)
     before = json.loads(file.read_text()) if file.exists() else {}
     rows = {row["case"]: row for row in before.get("cases", [])}

@@ -26,7 +26,7 @@ from torch import Tensor
 from attenio import attention
 from attenio.files import write_atomically
 from attenio.measurement.provenance import provenance
-from attenio.measurement.software import software_of
+from attenio.measurement.software import expect_gpu, software_of
 
 SAMPLES = 11
 WARM = 10
@@ -115,6 +115,7 @@ def profiled(call: Callable[[], Any], calls: int) -> str:
 
 
 def main() -> None:
+    expect_gpu()
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     made = asdict(provenance())
     if len(sys.argv) > 2:

@@ -29,6 +29,7 @@ from attenio import attention
 from attenio.files import write_atomically
 from attenio.measurement.graphs import captured, samples_in_turns
 from attenio.measurement.provenance import provenance
+from attenio.measurement.software import expect_gpu
 
 HERE = Path(__file__).parent
 SEED, REPEATS = 0, 24
@@ -200,6 +201,7 @@ def main() -> None:
     parser.add_argument("--few", action="store_true", help="the first size only")
     parser.add_argument("--named", default="", help="of sinks and caps only cases whose names have this in them")
     asked = parser.parse_args()
+    expect_gpu()
     warnings.filterwarnings("ignore", message="Argument aux_data")  # FlashAttention-4's compiler, at every form
     torch._dynamo.config.recompile_limit = 256  # FlexAttention is compiled for every form
     file, made = asked.into / "results.json", made_by(asked.commit)

@@ -80,9 +80,10 @@ def sweep(
       attenio sweep --n 1K:1M:x1.01 --mask documents:512,512 --out packed.parquet --cluster local:4
     """
     if out is not None:
+        from attenio.planning.sweeping.files import refuse_finished
+
         check_place(out)
-        if out.is_file() and out.stat().st_size and not out.with_name(f"{out.name}.parts").exists():
-            raise InvalidInput(f"{out} is there already; choose another file, or delete it to plan anew")
+        refuse_finished(out)
     if cache.has_pages:
         sweep_of_pages(question, cache, devices, out, cluster, as_json=as_json)
         return

@@ -2,11 +2,19 @@
 
 import platform
 import subprocess
+import sys
 from importlib import metadata
 
 import torch
 
 _PACKAGES = ("triton", "jax", "jaxlib", "numpy")
+
+
+def expect_gpu() -> None:
+    """End a study of GPUs in a line where there is none."""
+    if not torch.cuda.is_available():
+        print("this study measures an NVIDIA GPU, and PyTorch sees none; run it where there is one", file=sys.stderr)
+        raise SystemExit(2)
 
 
 def software_of(device: str) -> dict[str, str | None]:

@@ -137,12 +137,25 @@ def test_damaged_chunks_are_planned_again(tmp_path: Path) -> None:
 
 def test_an_old_output_stays_until_the_new_one_is_complete(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
+    with pytest.raises(Stopped):
+        sweep(GRID, out=out, progress=stop_after(14))
     out.write_text("old")
     with pytest.raises(Stopped):
         sweep(GRID, out=out, progress=stop_after(20))
     assert out.read_text() == "old"
     sweep(GRID, out=out)
     assert len(json.loads(out.read_text())) == len(GRID)
+
+
+def test_a_finished_file_is_not_written_over_and_an_empty_one_is(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    out.touch()
+    sweep(GRID, out=out)
+    before = out.read_bytes()
+    for grid in (GRID, OTHER):
+        with pytest.raises(InvalidInput, match=r"out\.json is there already; choose another file, or delete it"):
+            sweep(grid, out=out, progress=stop_after(0))
+    assert out.read_bytes() == before and not (tmp_path / "out.json.parts").exists()
 
 
 def test_a_link_keeps_pointing_where_it_pointed(tmp_path: Path) -> None:

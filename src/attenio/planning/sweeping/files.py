@@ -40,6 +40,12 @@ def format_of(path: Path) -> str:
     return kind
 
 
+def refuse_finished(path: Path) -> None:
+    """Raise where a file with something in it is there, and no sweep that was stopped has left chunks beside it."""
+    if path.is_file() and path.stat().st_size and not path.with_name(f"{path.name}.parts").exists():
+        raise InvalidInput(f"{path} is there already; choose another file, or delete it to plan anew")
+
+
 @dataclass(frozen=True)
 class FinishedChunks:
     """The folder with finished chunks of a sweep; without a path nothing is kept."""

@@ -22,7 +22,7 @@ from attenio.planning.sweeping.cases import NOTHING, Ints
 from attenio.planning.sweeping.cluster import checked_cluster, results_on
 from attenio.planning.sweeping.columns import ABSENT, numbers_of
 from attenio.planning.sweeping.estimate import estimate
-from attenio.planning.sweeping.files import FinishedChunks, export, format_of
+from attenio.planning.sweeping.files import FinishedChunks, export, format_of, refuse_finished
 from attenio.planning.sweeping.grid import SweepGrid
 from attenio.planning.sweeping.points import BAND_MASKS, Points
 from attenio.planning.sweeping.result import PlannedPoints, SweepResult, result_columns
@@ -59,7 +59,8 @@ def sweep(
     """Plan every point of a grid: the same plans as ``best_plan``, many at a time.
 
     With ``out``, the result is also written there, as Parquet, CSV, JSON or JSON Lines by its ending. Until it is
-    complete, finished chunks lie in a folder beside it, and a sweep of the same grid goes on where one was stopped.
+    complete, finished chunks lie in a folder beside it, and a sweep of the same grid goes on where one was stopped; a
+    finished file is not written over.
     Points without a plan have a reason instead. ``progress`` is told how many points are done, of how many; ``tell``
     is told where an earlier sweep left chunks to go on from, and after the first chunk what a long sweep will take.
 
@@ -76,6 +77,7 @@ def sweep(
         checked_cluster(cluster)
     if path is not None:
         format_of(path)  # a wrong ending is said before the work, not after
+        refuse_finished(path)
     # Points that are planned one by one take longer, and chunks are what progress and resuming go by.
     in_arrays = all(isinstance(mask, BAND_MASKS) for mask in grid.masks)
     chunk = _CHUNK if in_arrays else min(_CHUNK, _ALONE_CHUNK)
