@@ -22,6 +22,7 @@ from attenio.cluster.bounds.one_device import (
 )
 from attenio.cluster.bounds.own_positions import position_words
 from attenio.cluster.bounds.own_rows import OwnRows, own_row_words
+from attenio.cluster.bounds.single_tokens import single_token_words
 from attenio.cluster.grid import checked_devices
 from attenio.cluster.partition import even_sizes
 from attenio.errors import InvalidInput
@@ -119,7 +120,9 @@ def _causal_words(workload: Workload, devices: int, imbalance: float) -> float:
     late = late_row_words(every, imbalance) if workload.batch == 1 and heads > 1 else 0.0
     early = max(early_row_words(every, imbalance), both_ends_words(every, imbalance)) if heads > 1 else 0.0
     one = max(position_words(every, imbalance), first_row_words(every, imbalance)) if heads == 1 else 0.0
-    return max(own, late, early, one, apart_words(every), neighbour_words(every, imbalance))
+    # forward rows and keys are whole where their pairs are made
+    single = single_token_words(every, imbalance) if workload.direction is Direction.FORWARD else 0.0
+    return max(own, late, early, one, single, apart_words(every), neighbour_words(every, imbalance))
 
 
 def homes(workload: Workload, devices: int) -> Counter[Home]:
