@@ -116,8 +116,8 @@ def _verdict(results: dict[str, Any]) -> str:
         )
     said.append(
         "Causal grids send what dense ones do, and the causal bound is up to twice lower. Strips come close to it for\n"
-        "several devices a head, head groups for as many heads as devices, from 16 on, and patches for some between;\n"
-        "for others the gap is open (docs/theory/devices_causal.md, devices_causal_heads.md)."
+        "several devices a head, head groups for as many heads as devices, from 16 on, and patches for those between\n"
+        "(docs/theory/devices_causal.md, devices_causal_heads.md, devices_single_tokens.md)."
     )
     return "\n".join(said)
 

@@ -6,7 +6,8 @@ One token is drawn from every home. Devices that do not own it have its row or i
 for nothing, and every pair of drawn tokens is made by a device that has the row and the key. A token that costs less
 than three saves the rest. It is single if the same one device has its row and its key, and then it saves one. How much
 do all tokens save if no device has more than so many single ones? An exact search over all drawn tokens, with all sets
-of devices. Writes single_tokens.md. docs/theory/devices_single_tokens.md proves it for any number of tokens.
+of devices. Writes single_tokens.md. docs/theory/devices_single_tokens.md proves that
+tokens which are not single save 11 at most, however many are drawn.
 """
 
 from pathlib import Path

@@ -29,6 +29,10 @@ CASES = [
     (Workload(n=3, d=1, value_dim=2, mask="causal"), 3, True),
     (Workload(n=3, d=3, mask="causal", heads=2, kv_heads=1), 2, False),
     (Workload(n=4, d=2, mask="causal"), 2, False),
+    (Workload(n=3, d=1, mask="causal", heads=2), 2, False),
+    (Workload(n=2, d=2, mask="causal", heads=2), 2, True),
+    (Workload(n=2, d=1, mask="causal", heads=3), 3, False),
+    (Workload(n=2, d=1, mask="causal", heads=4, kv_heads=2), 2, False),
     (Workload(n=5, d=2, mask="window:2"), 3, False),
     (Workload(n=4, d=2, mask="window:2:both"), 2, False),
     (Workload(queries=1, keys=4, d=2), 4, True),
@@ -38,6 +42,7 @@ CASES = [
     (Workload(n=3, d=2, mask="causal", direction="backward"), 3, True),
     (Workload(n=3, d=2, value_dim=1, mask="causal", heads=2, kv_heads=1, direction="backward"), 2, False),
     (Workload(n=2, d=2, mask="causal", heads=2, direction="backward"), 2, True),
+    (Workload(n=2, d=2, mask="causal", heads=4, kv_heads=2, direction="backward"), 2, False),
     (Workload(n=2, d=3, value_dim=2, mask="causal", heads=3, direction="backward"), 3, False),
 ]
 
