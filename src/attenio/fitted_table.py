@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from itertools import chain
 
+from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+NUMBER, NAME, TEXT = "number", "name", "text"
 # Between columns, and what a column of text may be narrowed to though its longest word is then broken.
 _GAP, _TEXT_WIDTH = 2, 12
 
@@ -45,3 +47,13 @@ class FittedTable(Table):
             need = widths(chain([column.header], column.cells))
             total += need.maximum if column.no_wrap else min(need.minimum, _TEXT_WIDTH)
         return total + _GAP * (len(self.columns) - 1)
+
+
+def plain_table(*columns: tuple[str, str]) -> Table:
+    """A table with a line under its header and nothing else; columns are (header, kind)."""
+    table = FittedTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for header, kind in columns:
+        # Numbers and names are never broken over two lines; other text gives way.
+        right = kind == NUMBER
+        table.add_column(header, justify="right" if right else "left", no_wrap=kind != TEXT, overflow="fold")
+    return table

@@ -87,16 +87,13 @@ def plain_table(*columns: str | tuple[str, str]) -> "Table":
 
     The first column, which names the row, and numbers, which are aligned right, are never broken over two lines.
     """
-    from rich import box
+    from attenio import fitted_table
 
-    from attenio.fitted_table import FittedTable
+    def kind(number: int, align: str) -> str:
+        return fitted_table.NUMBER if align == "right" else fitted_table.TEXT if number else fitted_table.NAME
 
-    table = FittedTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for number, column in enumerate(columns):
-        header, align = (column, "left") if isinstance(column, str) else column
-        whole = number == 0 or align == "right"
-        table.add_column(header, justify="right" if align == "right" else "left", no_wrap=whole, overflow="fold")
-    return table
+    pairs = ((each, "left") if isinstance(each, str) else each for each in columns)
+    return fitted_table.plain_table(*((header, kind(number, align)) for number, (header, align) in enumerate(pairs)))
 
 
 def _lines_now_and_then(title: str, clock: Callable[[], float] = time.monotonic) -> Progress:

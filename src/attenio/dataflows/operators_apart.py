@@ -16,12 +16,13 @@ def operators_apart(problem: Problem, tiles: Tiles, fast: FastMemory, seen: Patt
     rows, keys = problem.pattern.rows, problem.pattern.keys
     S = problem.spilled("S", rows, keys)
     P = problem.spilled("P", rows, keys) if problem.P is None else problem.P
-    _scores(problem, S, (min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)), fast, seen)
+    store_scores(problem, S, (min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)), fast, seen)
     _softmax(problem, (S, P), min(tiles["resident_keys"], keys), fast, seen)
     _outputs(problem, P, (min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)), fast, seen)
 
 
-def _scores(problem: Problem, S: SlowArray, tile: tuple[int, int], fast: FastMemory, seen: Pattern) -> None:
+def store_scores(problem: Problem, S: SlowArray, tile: tuple[int, int], fast: FastMemory, seen: Pattern) -> None:
+    """Tiles of scores from columns of queries and elements of keys."""
     a, b = tile
     with (
         fast.scratch("S", a, b) as S_buffer,

@@ -24,8 +24,8 @@ With resident_keys no statistics lie beside the tiles, and memories of three wor
     phase 2 reads these probabilities instead of scores.
 """
 
-from attenio.dataflows.online_softmax import add_output, add_scores_by_depth, make_scores
-from attenio.dataflows.operators_apart import operators_apart
+from attenio.dataflows.online_softmax import add_output, make_scores
+from attenio.dataflows.operators_apart import operators_apart, store_scores
 from attenio.dataflows.problem import Problem, key_runs, visible
 from attenio.dataflows.row_by_row import RowStates
 from attenio.memory import FastMemory, SlowArray
@@ -43,22 +43,9 @@ def rank_one_tiling(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     if "query_tile" in tiles:
         _scores_of_whole_queries(problem, spilled, (min(tiles["query_tile"], rows), min(tiles["key_tile"], keys)), fast)
     else:
-        _scores(problem, spilled, (min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)), fast)
+        tile = min(tiles["score_rows"], rows), min(tiles["score_keys"], keys)
+        store_scores(problem, spilled, tile, fast, problem.pattern)
     _outputs(problem, spilled, (min(tiles["output_rows"], rows), min(tiles["output_columns"], problem.width)), fast)
-
-
-def _scores(problem: Problem, spilled: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
-    a, b = tile
-    with (
-        fast.scratch("S", a, b) as S_buffer,
-        fast.buffer("Q", a, 1) as Q_column,
-        fast.buffer("K", 1, 1) as K_element,
-    ):
-        for rows in problem.query_tiles(a):
-            for keys, hidden in key_runs(problem.pattern, rows, b):
-                S_ij = S_buffer.zeros(rows, keys)
-                add_scores_by_depth(fast, problem, S_ij, Q_column, K_element)
-                fast.store(S_ij, spilled, cells=visible(hidden))
 
 
 def _scores_of_whole_queries(problem: Problem, spilled: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:

@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attenio.cluster.plan import ClusterPlan
-from attenio.fitted_table import FittedTable
+from attenio.fitted_table import NAME, NUMBER, TEXT, FittedTable, plain_table
 from attenio.quantities import show_bytes, show_count, show_seconds, show_words
 from attenio.report.cluster import (
     NOTHING,
@@ -17,7 +17,6 @@ from attenio.report.cluster import (
     scheme_rows,
     show_gap,
 )
-from attenio.report.tables import NAME, NUMBER, TEXT, plain_table
 
 
 def cluster_tables(answer: ClusterAnswer) -> RenderableType:

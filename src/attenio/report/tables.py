@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from attenio.dataflows.run import Run
-from attenio.fitted_table import FittedTable
+from attenio.fitted_table import NAME, NUMBER, TEXT, FittedTable, plain_table
 from attenio.quantities import bytes_of, show_bytes, show_seconds
 from attenio.report.answer import Answer, Floor, TimeFloor
 from attenio.report.guarantee import guarantee
@@ -31,7 +30,6 @@ from attenio.report.notation import (
 from attenio.report.reproduction import Reproduction
 from attenio.report.training import TrainingAnswer
 
-NUMBER, NAME, TEXT = "number", "name", "text"
 _NOTHING = "–"
 # Told apart where both are in sight: a tolerance of 0.05 may promise an error of 0.17.
 _ERRORS = (
@@ -157,16 +155,6 @@ def reproduction_table(reproduction: Reproduction) -> RenderableType:
         )
     title = Text.assemble((reproduction.figure, "bold"), f": {reproduction.title}. {reproduction.source}.")
     return Group(title, table, Text(reproduction.caption, style="dim"))
-
-
-def plain_table(*columns: tuple[str, str]) -> Table:
-    """A table with a line under its header and nothing else; columns are (header, kind)."""
-    table = FittedTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for header, kind in columns:
-        # Numbers and names are never broken over two lines; other text gives way.
-        right = kind == NUMBER
-        table.add_column(header, justify="right" if right else "left", no_wrap=kind != TEXT, overflow="fold")
-    return table
 
 
 def question_line(answer: Answer | Floor | TrainingAnswer) -> Text:

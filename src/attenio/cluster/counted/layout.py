@@ -4,11 +4,11 @@ Ranks own tokens with all heads. For each head group they get the rows and keys 
 the layout gives them, and send what they found home.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import numpy as np
 
-from attenio.cluster.counted.device import Values
 from attenio.cluster.counted.forward import added, normalised
 from attenio.cluster.counted.network import Network
 from attenio.cluster.counted.owners import CountedRank, RunOfOwners, positions
@@ -104,14 +104,13 @@ class _Run(RunOfOwners):
             self.network.send(stage, ends, values, into, words_each=each)
             self.ranks[target].arrays[f"part {name} {head}"][:, :, at(held, some)] = into
 
-    def parts(self, messages: Messages, index: int, names: dict[str, str]) -> "list[tuple[int, dict[str, Values]]]":
-        """Heads of which a rank computes some pairs, and arrays under the names that a part's arithmetic knows."""
-        rank = self.ranks[index]
-        return [
-            (head, {known: rank.arrays[f"{name} {head}"] for known, name in names.items()})
-            for head, mine in enumerate(messages.held(index))
-            if len(mine.rows)
-        ]
+    def compute(self, run: Callable[..., None], messages: Messages, names: tuple[str, ...]) -> None:
+        """The pairs that every rank computes of every head, from its arrays of these names."""
+        for index, rank in enumerate(self.ranks):
+            for head, mine in enumerate(messages.held(index)):
+                if len(mine.rows):
+                    arrays = {name: rank.arrays[f"{name} {head}"] for name in names}
+                    run(self.work, arrays, self.visible(messages, index, head))
 
     def visible(self, messages: Messages, index: int, head: int) -> "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]":
         """Which pairs of a rank's rows and keys of a head are its own to compute."""
@@ -132,10 +131,7 @@ class _Run(RunOfOwners):
                         shape = (self.of_q, len(mine.rows), work.value_dim + 2)
                         rank.room(f"state {head}", shape, stack, sums=True)
             self.gather(messages, ("Q",), parts)
-            names = {"part Q": "part Q", "part KV": "part KV", "state": "state"}
-            for index in range(len(self.ranks)):
-                for head, arrays in self.parts(messages, index, names):
-                    attend(work, arrays, self.visible(messages, index, head))
+            self.compute(attend, messages, ("part Q", "part KV", "state"))
             for stack in parts:
                 stack.close()
             room, _ = self.layout.longest_messages(work.keys)
@@ -179,11 +175,8 @@ class _Run(RunOfOwners):
                         shape = (self.of_kv, len(mine.keys), work.key_words)
                         rank.room(f"sums of dKV {head}", shape, stack, sums=True)
             self.gather(messages, ("Q", "dO", "D", "lse"), parts)
-            names = {each: each for each in ("sums of dQ", "sums of dKV")}
-            names |= {f"part {each}": f"part {each}" for each in ("Q", "dO", "D", "lse", "KV")}
-            for index in range(len(self.ranks)):
-                for head, arrays in self.parts(messages, index, names):
-                    differentiate(work, arrays, self.visible(messages, index, head))
+            read = (f"part {each}" for each in ("Q", "dO", "D", "lse", "KV"))
+            self.compute(differentiate, messages, ("sums of dQ", "sums of dKV", *read))
             for stack in parts:
                 stack.close()
             rooms = self.layout.longest_messages(work.keys)

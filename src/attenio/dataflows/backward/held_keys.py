@@ -11,7 +11,7 @@ from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.key_slots import Visit
 from attenio.dataflows.rolling import Turn
-from attenio.memory import FastMemory, Tile
+from attenio.memory import Buffer, FastMemory, Tile
 from attenio.memory.indices import Indices
 
 
@@ -30,16 +30,24 @@ class HeldKeys(NamedTuple):
 
 
 @contextmanager
+def _buffers(
+    problem: BackwardProblem, count: int, fast: FastMemory, *, values_apart: bool = False
+) -> Iterator[tuple[Buffer, Buffer, Buffer, Buffer | None]]:
+    with (
+        fast.buffer("K", count, problem.depth) as K,
+        fast.buffer("V", count, problem.width) as V,
+        fast.scratch("dK", count, problem.depth) as dK,
+        nullcontext() if values_apart else fast.scratch("dV", count, problem.width) as dV,
+    ):
+        yield K, V, dK, dV
+
+
+@contextmanager
 def room_for_keys(
     problem: BackwardProblem, count: int, fast: FastMemory, *, values_apart: bool = False
 ) -> Iterator[Callable[[Indices], AbstractContextManager[HeldKeys]]]:
     """Room for so many keys; what it gives loads keys, and stores their gradients at the end."""
-    with (
-        fast.buffer("K", count, problem.depth) as K_buffer,
-        fast.buffer("V", count, problem.width) as V_buffer,
-        fast.scratch("dK", count, problem.depth) as dK_buffer,
-        nullcontext() if values_apart else fast.scratch("dV", count, problem.width) as dV_buffer,
-    ):
+    with _buffers(problem, count, fast, values_apart=values_apart) as (K_buffer, V_buffer, dK_buffer, dV_buffer):
 
         @contextmanager
         def holding(keys: Indices) -> Iterator[HeldKeys]:
@@ -57,15 +65,9 @@ def room_for_keys(
 @contextmanager
 def places_for_keys(problem: BackwardProblem, count: int, fast: FastMemory) -> Iterator[HeldKeys]:
     """The same room as places of their own for keys that come and go one by one."""
-    with (
-        fast.buffer("K", count, problem.depth) as K,
-        fast.buffer("V", count, problem.width) as V,
-        fast.scratch("dK", count, problem.depth) as dK,
-        fast.scratch("dV", count, problem.width) as dV,
-    ):
-        columns = problem.K.columns, problem.V.columns, problem.K.columns, problem.V.columns
-        every = slice(0, count)
-        yield HeldKeys(*(buffer.over(every, which) for buffer, which in zip((K, V, dK, dV), columns, strict=True)))
+    with _buffers(problem, count, fast) as buffers:
+        columns = (problem.K.columns, problem.V.columns) * 2
+        yield HeldKeys(*(each.over(slice(0, count), of) for each, of in zip(buffers, columns, strict=True) if each))
 
 
 @contextmanager

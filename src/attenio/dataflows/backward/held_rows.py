@@ -8,7 +8,7 @@ from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
 from attenio.dataflows.online_softmax import ONE
-from attenio.memory import FastMemory, Tile
+from attenio.memory import Buffer, FastMemory, Tile
 from attenio.memory.indices import Indices
 
 
@@ -23,18 +23,24 @@ class HeldRows(NamedTuple):
 
 
 @contextmanager
+def _buffers(problem: BackwardProblem, count: int, fast: FastMemory) -> Iterator[tuple[Buffer, ...]]:
+    with (
+        fast.buffer("Q", count, problem.depth) as Q,
+        fast.buffer("dO", count, problem.width) as dO,
+        fast.scratch("L", count, 1) as L,
+        fast.scratch("D", count, 1) as D,
+        fast.scratch("dQ", count, problem.depth) as dQ,
+    ):
+        yield Q, dO, L, D, dQ
+
+
+@contextmanager
 def room_for_rows(
     problem: BackwardProblem, count: int, fast: FastMemory
 ) -> Iterator[Callable[[Indices], AbstractContextManager[HeldRows]]]:
     """Room for so many rows; what it gives loads rows, and makes their D while O streams past."""
-    with (
-        fast.buffer("Q", count, problem.depth) as Q_buffer,
-        fast.buffer("dO", count, problem.width) as dO_buffer,
-        fast.scratch("dQ", count, problem.depth) as dQ_buffer,
-        fast.scratch("L", count, 1) as L_buffer,
-        fast.scratch("D", count, 1) as D_buffer,
-        fast.buffer("O", 1, 1) as O_element,
-    ):
+    with _buffers(problem, count, fast) as buffers, fast.buffer("O", 1, 1) as O_element:
+        Q_buffer, dO_buffer, L_buffer, D_buffer, dQ_buffer = buffers
 
         @contextmanager
         def holding(rows: Indices) -> Iterator[HeldRows]:
@@ -53,15 +59,9 @@ def room_for_rows(
 @contextmanager
 def places_for_rows(problem: BackwardProblem, count: int, fast: FastMemory) -> Iterator[HeldRows]:
     """The same room, but for the word of O, as places of their own for rows that come and go one by one."""
-    with (
-        fast.buffer("Q", count, problem.depth) as Q,
-        fast.buffer("dO", count, problem.width) as dO,
-        fast.scratch("dQ", count, problem.depth) as dQ,
-        fast.scratch("L", count, 1) as L,
-        fast.scratch("D", count, 1) as D,
-    ):
-        of_rows = (Q, problem.Q.columns), (dO, problem.V.columns), (L, ONE), (D, ONE), (dQ, problem.Q.columns)
-        yield HeldRows(*(buffer.over(slice(0, count), columns) for buffer, columns in of_rows))
+    with _buffers(problem, count, fast) as buffers:
+        columns = problem.Q.columns, problem.V.columns, ONE, ONE, problem.Q.columns
+        yield HeldRows(*(buffer.over(slice(0, count), of) for buffer, of in zip(buffers, columns, strict=True)))
 
 
 def take_in(
