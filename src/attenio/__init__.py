@@ -10,10 +10,15 @@ Names load when they are first used: importing this takes a moment, most names n
 ``attenio.attention`` and ``attenio.explain`` need PyTorch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+from importlib import import_module
+
+# As typing has it, without loading that: until the command line has begun, Ctrl-C ends in a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from attenio.bounds import LowerBound, Strength, lower_bounds
     from attenio.dataflows import Run, TrainingRun, execute
     from attenio.errors import AttenioError

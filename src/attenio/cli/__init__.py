@@ -1,6 +1,10 @@
 """The command line: parse, call one function, render."""
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["main"]
 
