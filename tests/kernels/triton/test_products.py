@@ -118,11 +118,12 @@ def test_tiles_in_parts_have_one_stage_and_no_more_passes_than_stays(width):
 @pytest.mark.parametrize(
     ("d", "width"), [(8, 8), (16, 24), (32, 32), (64, 16), (72, 72), (264, 264), (320, 128), (576, 512)]
 )
-def test_tiles_that_wgmma_takes_in_parts_have_2048_entries_or_more(d, width):
-    """Smaller ones were read past their end."""
+def test_tiles_that_wgmma_takes_in_parts_have_2048_entries_or_more_of_64_columns_at_least(d, width):
+    """Smaller and narrower ones were read past their end."""
     shape = Shape(64, 1, 2048, 2048, _widths(d, width, 4), 4, Band())
     few = shape._replace(queries=4, group=16)
     columns = [each for each in columns_of(shape.widths) if each]
+    assert min(columns) >= 64
     for tiles in (*forward_tiles(shape, 132), *forward_tiles(few, 132, splits_keys=True)):
         assert tiles.row_tile < 64 or tiles.key_tile * min(columns) >= 2048
     for tiles in (each for both in backward_tiles(shape) for each in both):

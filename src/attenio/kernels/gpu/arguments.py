@@ -142,9 +142,10 @@ def forward_widths_of(problem: KernelProblem) -> Widths:
 def padded_columns(size: int, element: int) -> int:
     """The power of two that holds so many columns; a product takes at least 16.
 
-    In parts of fp32 it takes 32: wgmma as Triton 3.6 issues it does not take small tiles that were converted before.
+    In parts of fp32 it takes 64: with rows of 16 or 32 columns of bf16 that were converted before, wgmma as Triton 3.6
+    and ptxas 12.8 issue it reads past the end of shared memory, in some kernels.
     """
-    return int(max(32 if element == _SINGLE else 16, 1 << (size - 1).bit_length()))
+    return int(max(64 if element == _SINGLE else 16, 1 << (size - 1).bit_length()))
 
 
 @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
-from attenio.kernels.gpu.arguments import Widths, grouped_heads, strides_of, widths_of
+from attenio.kernels.gpu.arguments import Widths, grouped_heads, padded_columns, strides_of
 from attenio.kernels.gpu.tensor_cores import CHUNK, GROUP, KEY_TILE, padded
 from attenio.kernels.triton.features import (
     linear_kernel,
@@ -69,7 +69,8 @@ def polynomial_sums(
     ``centre`` is (batch * KV heads, 1, d) in fp32 and contiguous; outputs have the type of the queries unless given.
     """
     c0, c1, c2 = (*coefficients, 0.0, 0.0)[:3]
-    widths = widths_of(problem)._replace(d_padded=padded(int(problem.query.shape[-1])))
+    d, width = int(problem.query.shape[-1]), int(problem.value.shape[-1])
+    widths = Widths(d, width, padded(d), padded_columns(width, 2))
     run = _Run(
         problem=problem, weights=(c0, c1 * problem.scale, c2 * problem.scale**2), centre=centre, causal=causal,
         widths=widths, tiles=tiles or FeatureTiles.of(widths),

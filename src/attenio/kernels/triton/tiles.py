@@ -20,7 +20,7 @@ from attenio.workload import Workload
 _SHARED_BYTES = 227 * 2**10
 _REGISTERS = 200
 # Rows of one instruction of a warpgroup, columns beyond which so many rows take two warpgroups, and fewest columns.
-_WGMMA_ROWS, _WIDE, _FEWEST_COLUMNS = 64, 256, 32
+_WGMMA_ROWS, _WIDE, _FEWEST_COLUMNS = 64, 256, 64
 # Entries of a tile that wgmma takes in parts, at least.
 _ENTRIES_OF_PARTS = 2048
 # Where tensor cores do not take numbers of fp32 in parts, products are unrolled. So many multiplications of a thread
@@ -127,7 +127,7 @@ def _stationary_tiles(shape: Shape) -> tuple[ForwardTiles, ...]:
     """
     (d, width, *_), (of_query, of_key) = shape.widths, shape.padded_columns
     of_output = shape.widths.width_padded if shape.values_in_keys else of_key - of_query
-    # Two warpgroups share the rows of wide heads: each has half of the columns, of which a product takes 32.
+    # Two warpgroups share the rows of wide heads: each has half of the columns, of which a product takes 64.
     columns = columns_of(shape.widths)
     shared_rows = of_output > _WIDE and columns.width_beyond != _FEWEST_COLUMNS
     sized = Workload(
@@ -237,10 +237,7 @@ def _stage_ranks(shape: Shape, rows: int, stages: int) -> tuple[bool, int]:
 
 
 def _is_wide(shape: Shape, rows: int, passing: int, columns: Sequence[int]) -> bool:
-    """Whether tiles that pass are large enough to be given to wgmma in parts.
-
-    Of fewer than 2,048 entries that were converted before, wgmma as Triton 3.6 issues it reads past their end.
-    """
+    """Whether tiles that pass are large enough to be given to wgmma in parts (``padded_columns`` says why)."""
     return not shape.in_parts or rows < _WGMMA_ROWS or passing * min(filter(None, columns)) >= _ENTRIES_OF_PARTS
 
 
