@@ -1,15 +1,17 @@
 """Rows of queries that stay while keys pass: Q, dO, L and D, and dQ, which begins at zero."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple
 
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients, stream_delta
 from attenio.dataflows.online_softmax import ONE
-from attenio.memory import Buffer, FastMemory, Tile
+from attenio.memory import Buffer, FastMemory, SlowArray, Tile
 from attenio.memory.indices import Indices
+
+RowBuffers = tuple[Buffer, Buffer, Buffer, Buffer]
 
 
 class HeldRows(NamedTuple):
@@ -23,15 +25,30 @@ class HeldRows(NamedTuple):
 
 
 @contextmanager
-def _buffers(problem: BackwardProblem, count: int, fast: FastMemory) -> Iterator[tuple[Buffer, ...]]:
+def row_buffers(problem: BackwardProblem, count: int, fast: FastMemory) -> Iterator[RowBuffers]:
+    """Room for Q, dO, L and D of so many rows."""
     with (
         fast.buffer("Q", count, problem.depth) as Q,
         fast.buffer("dO", count, problem.width) as dO,
         fast.scratch("L", count, 1) as L,
         fast.scratch("D", count, 1) as D,
-        fast.scratch("dQ", count, problem.depth) as dQ,
     ):
-        yield Q, dO, L, D, dQ
+        yield Q, dO, L, D
+
+
+@contextmanager
+def loaded_rows(
+    problem: BackwardProblem, room: RowBuffers, rows: Indices, delta: SlowArray | None = None
+) -> Iterator[tuple[Tile, Tile, Tile, Tile]]:
+    """Rows in such room, their D that of ``delta``, or zero."""
+    Q_buffer, dO_buffer, L_buffer, D_buffer = room
+    with (
+        Q_buffer.holding(problem.Q, rows) as Q,
+        dO_buffer.holding(problem.dO, rows) as dO,
+        L_buffer.holding(problem.L, rows) as L,
+        nullcontext(D_buffer.zeros(rows, ONE)) if delta is None else D_buffer.holding(delta, rows) as D,
+    ):
+        yield Q, dO, L, D
 
 
 @contextmanager
@@ -39,19 +56,17 @@ def room_for_rows(
     problem: BackwardProblem, count: int, fast: FastMemory
 ) -> Iterator[Callable[[Indices], AbstractContextManager[HeldRows]]]:
     """Room for so many rows; what it gives loads rows, and makes their D while O streams past."""
-    with _buffers(problem, count, fast) as buffers, fast.buffer("O", 1, 1) as O_element:
-        Q_buffer, dO_buffer, L_buffer, D_buffer, dQ_buffer = buffers
+    with (
+        row_buffers(problem, count, fast) as room,
+        fast.scratch("dQ", count, problem.depth) as dQ_buffer,
+        fast.buffer("O", 1, 1) as O_element,
+    ):
 
         @contextmanager
         def holding(rows: Indices) -> Iterator[HeldRows]:
-            with (
-                Q_buffer.holding(problem.Q, rows) as Q,
-                dO_buffer.holding(problem.dO, rows) as dO,
-                L_buffer.holding(problem.L, rows) as L,
-            ):
-                D, dQ = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
+            with loaded_rows(problem, room, rows) as (Q, dO, L, D):
                 stream_delta(fast, problem, D, dO, O_element, L)
-                yield HeldRows(Q, dO, L, D, dQ)
+                yield HeldRows(Q, dO, L, D, dQ_buffer.zeros(rows, problem.K.columns))
 
         yield holding
 
@@ -59,9 +74,9 @@ def room_for_rows(
 @contextmanager
 def places_for_rows(problem: BackwardProblem, count: int, fast: FastMemory) -> Iterator[HeldRows]:
     """The same room, but for the word of O, as places of their own for rows that come and go one by one."""
-    with _buffers(problem, count, fast) as buffers:
+    with row_buffers(problem, count, fast) as room, fast.scratch("dQ", count, problem.depth) as dQ:
         columns = problem.Q.columns, problem.V.columns, ONE, ONE, problem.Q.columns
-        yield HeldRows(*(buffer.over(slice(0, count), of) for buffer, of in zip(buffers, columns, strict=True)))
+        yield HeldRows(*(buffer.over(slice(0, count), of) for buffer, of in zip((*room, dQ), columns, strict=True)))
 
 
 def take_in(

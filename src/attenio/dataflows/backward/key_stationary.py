@@ -19,12 +19,12 @@ One pass, but partial dQ crosses the boundary twice a visit. Key tiles lie on th
 import numpy as np
 
 from attenio.dataflows.backward.held_keys import room_for_keys
+from attenio.dataflows.backward.held_rows import loaded_rows, row_buffers
 from attenio.dataflows.backward.key_visits import StoredDelta, load_partial, store_gradient
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory
 from attenio.memory.indices import compact
 from attenio.planning.plan import Tiles
@@ -32,17 +32,14 @@ from attenio.planning.plan import Tiles
 
 def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
-    pattern, depth, width = problem.pattern, problem.depth, problem.width
+    pattern, depth = problem.pattern, problem.depth
     a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
     key_tiles, delta = KeyTiles(problem, b), StoredDelta(problem)
     partial_dQ = problem.spilled("partial dQ", problem.group * pattern.rows, depth)
     with (
         room_for_keys(problem, b, fast) as holding,
-        fast.buffer("Q", a, depth) as Q_buffer,
-        fast.buffer("dO", a, width) as dO_buffer,
+        row_buffers(problem, a, fast) as room,
         fast.scratch("dQ", a, depth) as dQ_buffer,
-        fast.scratch("L", a, 1) as L_buffer,
-        fast.scratch("D", a, 1) as D_buffer,
         fast.scratch("S", a, b) as S_buffer,
         fast.scratch("dP", a, 1),
         fast.buffer("O", 1, 1) as O_element,
@@ -51,13 +48,8 @@ def key_stationary(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> 
             touched = compact(j.keys)
             with holding(touched) as (K_j, V_j, dK_j, dV_j):
                 for rows, positions in row_tiles(problem, j.positions, a):
-                    with (
-                        Q_buffer.holding(problem.Q, rows) as Q_i,
-                        dO_buffer.holding(problem.dO, rows) as dO_i,
-                        L_buffer.holding(problem.L, rows) as L_i,
-                    ):
-                        D_i, dQ_i = D_buffer.zeros(rows, ONE), dQ_buffer.zeros(rows, problem.K.columns)
-                        visited = j.visited(positions)
+                    with loaded_rows(problem, room, rows) as (Q_i, dO_i, L_i, D_i):
+                        dQ_i, visited = dQ_buffer.zeros(rows, problem.K.columns), j.visited(positions)
                         load_partial(fast, partial_dQ, dQ_i, np.flatnonzero(visited))
                         delta.resume(fast, D_i, (dO_i, L_i), O_element, visited)
                         scores = S_buffer.zeros(rows, touched), ~required_scores(pattern, positions, j.keys)

@@ -16,6 +16,7 @@ With key_keys and key_columns, dK is not resident either, which leaves room for 
 the dataflows that keep scores and those that tile every product, in memories of about d^2 words, this moves least.
 """
 
+from attenio.dataflows.backward.held_rows import loaded_rows, row_buffers
 from attenio.dataflows.backward.key_visits import StoredDelta
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.spilled_scores import store_required
@@ -23,7 +24,6 @@ from attenio.dataflows.backward.steps import Sums, add_gradients
 from attenio.dataflows.backward.tiled_products import key_gradients, query_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
-from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.indices import compact
 from attenio.planning.plan import Tiles
@@ -50,10 +50,7 @@ def _key_pass(
         fast.buffer("V", b, width) as V_buffer,
         fast.scratch("dK", b if keeps_dK else 0, depth) as dK_buffer,
         fast.scratch("dV", b, width) as dV_buffer,
-        fast.buffer("Q", a, depth) as Q_buffer,
-        fast.buffer("dO", a, width) as dO_buffer,
-        fast.scratch("L", a, 1) as L_buffer,
-        fast.scratch("D", a, 1) as D_buffer,
+        row_buffers(problem, a, fast) as room,
         fast.scratch("S", a, b) as S_buffer,
         fast.scratch("dP", a, 1),
         fast.buffer("O", 1, 1) as O_element,
@@ -64,16 +61,11 @@ def _key_pass(
             dK_j = dK_buffer.zeros(touched, problem.K.columns) if keeps_dK else None
             with K_buffer.holding(problem.K, touched) as K_j, V_buffer.holding(problem.V, touched) as V_j:
                 for rows, positions in row_tiles(problem, j.positions, a):
-                    with (
-                        Q_buffer.holding(problem.Q, rows) as Q_i,
-                        dO_buffer.holding(problem.dO, rows) as dO_i,
-                        L_buffer.holding(problem.L, rows) as L_i,
-                    ):
-                        D_i = D_buffer.zeros(rows, ONE)
+                    with loaded_rows(problem, room, rows) as row:
+                        _, dO_i, L_i, D_i = row
                         delta.resume(fast, D_i, (dO_i, L_i), O_element, j.visited(positions))
                         required = required_scores(pattern, positions, j.keys)
                         scores, sums = (S_buffer.zeros(rows, touched), ~required), Sums(dK=dK_j, dV=dV_j)
-                        row = (Q_i, dO_i, L_i, D_i)
                         dS = add_gradients(fast, problem.arithmetic, row, (K_j, V_j), sums, scores)
                         store_required(fast, dS, gradients, j.span, required)
             if dK_j is not None:

@@ -23,7 +23,7 @@ Scores are computed twice. Every sum is made in one place and in one order, so r
 import numpy as np
 
 from attenio.dataflows.backward.held_keys import room_for_keys
-from attenio.dataflows.backward.held_rows import room_for_rows
+from attenio.dataflows.backward.held_rows import loaded_rows, room_for_rows, row_buffers
 from attenio.dataflows.backward.kept_passes import key_gradients, query_gradients
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.rolling_passes import rolling_key_gradients, rolling_query_gradients
@@ -85,13 +85,10 @@ def _query_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int
 
 def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
     c, r = tile
-    pattern, depth, width = problem.pattern, problem.depth, problem.width
+    pattern = problem.pattern
     with (
         room_for_keys(problem, c, fast) as holding,
-        fast.buffer("Q", r, depth) as Q_buffer,
-        fast.buffer("dO", r, width) as dO_buffer,
-        fast.scratch("L", r, 1) as L_buffer,
-        fast.scratch("D", r, 1) as D_buffer,
+        row_buffers(problem, r, fast) as room,
         fast.scratch("S", r, c) as S_buffer,
         fast.scratch("dP", r, 1),
     ):
@@ -99,13 +96,8 @@ def _key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tuple[int, 
             touched = compact(j.keys)
             with holding(touched) as (K_j, V_j, dK_j, dV_j):
                 for rows, positions in row_tiles(problem, j.positions, r):
-                    with (
-                        Q_buffer.holding(problem.Q, rows) as Q_i,
-                        dO_buffer.holding(problem.dO, rows) as dO_i,
-                        L_buffer.holding(problem.L, rows) as L_i,
-                        D_buffer.holding(delta, rows) as D_i,
-                    ):
+                    with loaded_rows(problem, room, rows, delta) as row:
                         scores = S_buffer.zeros(rows, touched), ~required_scores(pattern, positions, j.keys)
-                        row, sums = (Q_i, dO_i, L_i, D_i), Sums(dK=dK_j, dV=dV_j)
+                        sums = Sums(dK=dK_j, dV=dV_j)
                         add_gradients(fast, problem.arithmetic, row, (K_j, V_j), sums, scores)
     store_key_zeros(fast, pattern, problem.dK, problem.dV)

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attenio.dataflows.backward.held_rows import row_buffers
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score, stream_delta
@@ -97,16 +98,9 @@ def _meet(
 def _in_slots(problem: BackwardProblem, fast: FastMemory, slots: int) -> Iterator[_Rows]:
     """Slots for the rows of as many positions."""
     count = problem.group * slots
-    every = slice(0, count)
-    with (
-        fast.buffer("Q", count, problem.depth) as Q,
-        fast.buffer("dO", count, problem.width) as dO,
-        fast.scratch("L", count, 1) as L,
-        fast.scratch("D", count, 1) as D,
-    ):
-        yield _Rows(
-            Q.over(every, problem.Q.columns), dO.over(every, problem.V.columns), L.over(every, ONE), D.over(every, ONE)
-        )
+    with row_buffers(problem, count, fast) as room:
+        columns = problem.Q.columns, problem.V.columns, ONE, ONE
+        yield _Rows(*(buffer.over(slice(0, count), of) for buffer, of in zip(room, columns, strict=True)))
 
 
 def _visited(problem: BackwardProblem, fast: FastMemory, slots: _Rows, visit: Visit, delta: SlowArray | None) -> _Rows:

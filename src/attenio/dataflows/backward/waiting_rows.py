@@ -23,11 +23,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from attenio.dataflows.backward.held_keys import in_slot, slots_for_keys
-from attenio.dataflows.backward.held_rows import HeldRows
+from attenio.dataflows.backward.held_rows import HeldRows, loaded_rows, row_buffers
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score, stream_delta
 from attenio.dataflows.key_slots import Visit, turns
-from attenio.dataflows.online_softmax import ONE
 from attenio.memory import Buffer, FastMemory, Tile
 from attenio.memory.indices import size
 from attenio.planning.plan import Tiles
@@ -86,16 +85,7 @@ def _gradients_of_keys(
 def _rows(problem: BackwardProblem, fast: FastMemory, positions: slice, O_element: Buffer) -> Iterator[HeldRows]:
     """Rows of all heads at some positions, with their D and without room for dQ."""
     rows = problem.rows_of(range(problem.group), positions)
-    with (
-        fast.buffer("Q", size(rows), problem.depth) as Q_buffer,
-        fast.buffer("dO", size(rows), problem.width) as dO_buffer,
-        fast.scratch("L", size(rows), 1) as L_buffer,
-        fast.scratch("D", size(rows), 1) as D_buffer,
-        Q_buffer.holding(problem.Q, rows) as Q,
-        dO_buffer.holding(problem.dO, rows) as dO,
-        L_buffer.holding(problem.L, rows) as L,
-    ):
-        D = D_buffer.zeros(rows, ONE)
+    with row_buffers(problem, size(rows), fast) as room, loaded_rows(problem, room, rows) as (Q, dO, L, D):
         stream_delta(fast, problem, D, dO, O_element, L)
         yield HeldRows(Q, dO, L, D, Q)
 
