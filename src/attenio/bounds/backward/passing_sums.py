@@ -29,22 +29,22 @@ def passing_sum_words(scores: Floats, sums: Floats, d: Floats, value_dim: Floats
     most = smaller(value_dim / (2.0 * d), _LARGEST_TOLL)
     weigh = weights_with_toll(d, value_dim, smaller(larger(toll, 0.0), most))
     leading = fast_words * (scores * weigh[2] / weighed_products_per_epoch(budget, weigh))
-    return where(value_dim <= d, whole_words(leading, fast_words + sums), 0.0)
+    return where(value_dim <= d, whole_words(leading, sums), 0.0)
 
 
 def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
     """The floor under every backward pass on one fast memory, where sums of gradients that leave have to come back.
 
-    Theorem: for dv <= d, words >= T Z G/W(M + T + 3) - T - S for every whole T, with S entries of dQ, dK and dV, a toll
-    b of at most 1/4 and dv/2d, G = 2 (d+dv) ((2+b) d + dv), and W as in gradient-rows with w = 2 (d+dv)(1+b). For large
-    fast memory that is about 13 Z d²/M - M - 3nd for equal widths, and what a two-pass schedule moves for dv <= d/2.
+    Theorem: for dv <= d, words >= T Z G/W(M + T + 3) - (T - M) - S for whole T >= M, with S entries of dQ, dK and dV, a
+    toll b of at most 1/4 and dv/2d, G = 2 (d+dv) ((2+b) d + dv), and W as in gradient-rows with w = 2 (d+dv)(1+b). For
+    large fast memory that is about 13 Z d²/M - 3nd for equal widths, and what two passes move for dv <= d/2.
     Assumes: as gradient-rows; one fast memory.
     Regime: ahead of gradient-rows from about 5 d² words to a quarter of the inputs, by 1/12 for equal widths.
     Proof: docs/theory/backward_passing_sums.md
 
     >>> n, d, fast_words = 131072, 64, 262144
     >>> passing_sums(Workload(n=n, d=d, direction="backward"), fast_words).words * fast_words / (n * d) ** 2
-    12.9051...
+    12.9061...
     """
     sizes = float(workload.d), float(workload.value_dim), float(fast_words)
     return LowerBound(
@@ -52,7 +52,7 @@ def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
         words=int(passing_sum_words(float(workload.scores), float(workload.gradient_words), *sizes)),
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
-        regime="large fast memory, far from all inputs: 2 (d+dv) (d min(9/4, 2+dv/2d) + dv) Z/M - M - gradients",
+        regime="large fast memory, far from all inputs: 2 (d+dv) (d min(9/4, 2+dv/2d) + dv) Z/M - entries of gradients",
         assumptions=(
             "each score and each dP is a sum of products of its own",
             "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
