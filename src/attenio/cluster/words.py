@@ -168,7 +168,11 @@ def stage_words(workload: Workload, grid: Grid, sharding: Sharding | None = None
     """What every rank sends and receives in every stage of the workload's direction."""
     check_grid(grid, workload)
     shares = Shares.of(workload, grid, sharding)
-    return tuple(_words_of(one, grid, shares, stage) for one, stages in passes_of(workload) for stage in stages)
+    return tuple(
+        exchanged(one, grid, shares, stage, stage_widths(one, stage))
+        for one, stages in passes_of(workload)
+        for stage in stages
+    )
 
 
 def sent_words(workload: Workload, grid: Grid, sharding: Sharding | None = None) -> NDArray[np.int64]:
@@ -182,10 +186,6 @@ def sent_words(workload: Workload, grid: Grid, sharding: Sharding | None = None)
         [words.sent for words in stage_words(workload, grid, sharding)], axis=0, dtype=np.int64
     )
     return total
-
-
-def _words_of(workload: Workload, grid: Grid, shares: Shares, stage: Stage) -> StageWords:
-    return exchanged(workload, grid, shares, stage, stage_widths(workload, stage))
 
 
 def exchanged(workload: Workload, grid: Grid, shares: Shares, stage: Stage, widths: Widths) -> StageWords:

@@ -3,9 +3,10 @@
 import platform
 import subprocess
 import sys
-from importlib import metadata
 
 import torch
+
+from attenio.measurement.installation import version_of
 
 _PACKAGES = ("triton", "jax", "jaxlib", "numpy")
 
@@ -28,15 +29,8 @@ def software_of(device: str) -> dict[str, str | None]:
         "architecture": platform.machine(),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        **{name: _version(name) for name in _PACKAGES},
+        **{name: version_of(name) for name in _PACKAGES},
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _driver() -> str | None:

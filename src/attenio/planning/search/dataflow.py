@@ -145,12 +145,8 @@ def exceeds(floor: float, limit: float) -> bool:
 
 def best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int) -> MovingTiles | None:
     """Tiles that move the fewest words; None if none fits."""
-    best = _best_tiles(problems, dataflow, fast_words - problems.held_words)
+    best = best_of_forms(problems, allowed_forms(problems, dataflow), fast_words - problems.held_words)
     return best if best is None else MovingTiles(best.moved_words + problems.loaded_once, best.tiles)
-
-
-def _best_tiles(problems: Problems, dataflow: Dataflow, fast_words: int) -> MovingTiles | None:
-    return best_of_forms(problems, allowed_forms(problems, dataflow), fast_words)
 
 
 def best_of_forms(problems: Problems, forms: tuple[Form, ...], fast_words: int) -> MovingTiles | None:

@@ -37,8 +37,8 @@ def roofline_svg(answer: Answer) -> str | None:
     parts = [*frame.grid(), *frame.roofs(roofs, peak)]
     parts += [frame.point(point) for point in points]
     parts += frame.names(points)
-    title = "Roofline"
-    parts += [text(20, 28, title, font_size="18", font_weight="600"), text(20, 48, _subtitle(answer), "soft")]
+    title, below = "Roofline", f"flops a second against flops for each byte moved, on {answer.machine.name}"
+    parts += [text(20, 28, title, font_size="18", font_weight="600"), text(20, 48, below, "soft")]
     return picture(_WIDTH, _HEIGHT, title, _description(answer, points, peak), parts)
 
 
@@ -64,10 +64,6 @@ def _points(answer: Answer, roofs: list[BoundaryAnswer], peak: float) -> list[_P
     assert slowest.moved_words is not None
     found.append(at("the bound", "bound", slowest.bound.words))
     return [*found, at("this plan", "attenio", slowest.moved_words)]
-
-
-def _subtitle(answer: Answer) -> str:
-    return f"flops a second against flops for each byte moved, on {answer.machine.name}"
 
 
 def _description(answer: Answer, points: list[_Point], peak: float) -> str:
