@@ -11,7 +11,7 @@ from rich.text import Text
 
 NUMBER, NAME, TEXT = "number", "name", "text"
 # Between columns, and what a column of text may be narrowed to though its longest word is then broken.
-_GAP, _TEXT_WIDTH = 2, 12
+_GAP, _TEXT_WIDTH = 2, 8
 
 
 class FittedTable(Table):
