@@ -112,7 +112,7 @@ def test_explain_says_that_the_latent_is_read_once_and_what_that_moves():
     latent = latent.to("meta", torch.bfloat16)
     far = explain(q.to("meta", torch.bfloat16), latent, latent[..., :512], enable_gqa=True, machine="h200")
     assert "the latent is read once for both, 4,718,592 words" in str(far)
-    assert far.choice.language == "Gluon" and far.choice.values_in_keys
+    assert far.choice.language == "CUDA C++" and far.choice.values_in_keys
     portable = explain(q.to("meta", torch.bfloat16), latent, latent[..., :512], enable_gqa=True, machine="a100")
     assert portable.choice.tiles["head_tile"] == 64 and portable.choice.values_in_keys
 

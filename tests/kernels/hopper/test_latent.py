@@ -1,4 +1,4 @@
-"""Latents on Hopper without one: which are taken, the kernel's own source interpreted, and what it compiles to."""
+"""Latents on Hopper without one: which are taken, the Gluon kernel's own source interpreted, what it compiles to."""
 
 from dataclasses import replace
 
@@ -50,6 +50,7 @@ def on_cpu(monkeypatch):
             kernel, (programs,), *(TmaDescriptor(x.base, x.block_shape) for x in described), *arguments, *constants
         )
 
+    monkeypatch.setattr(latent.cuda, "tiles_of", lambda _problem: None)
     monkeypatch.setattr(latent, "launch", on_interpreter)
     monkeypatch.setattr(latent, "processors_of", lambda _device: 6)
 

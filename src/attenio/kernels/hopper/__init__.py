@@ -9,6 +9,7 @@ from attenio.kernels.call.results import Attended, Gradients, Saved
 from attenio.kernels.hopper import backward as backward_pass
 from attenio.kernels.hopper import decode, forward, latent
 from attenio.kernels.hopper.backward.config import BackwardConfig
+from attenio.kernels.hopper.cuda.split_latents import CudaLatentTiles
 from attenio.kernels.hopper.decode import DecodeTiles
 from attenio.kernels.hopper.latent import LatentTiles
 from attenio.kernels.hopper.tiles import HopperTiles
@@ -38,7 +39,7 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
     match (choice.own or choice).kernel:
         case DecodeTiles():
             return decode.attend(problem, choice)
-        case LatentTiles():
+        case LatentTiles() | CudaLatentTiles():
             return latent.attend(problem, choice)
         case HopperTiles():
             return forward.attend(problem, choice)

@@ -1,18 +1,26 @@
-"""Latents on Hopper, whose first 512 columns are values: which problems ``split_latents`` takes, and on what grid."""
+"""Latents on Hopper, whose first 512 columns are values: which problems ``split_latents`` takes, and on what grid.
+
+It is written in CUDA C++, and in Gluon for what that does not take and where it was not right or does not compile.
+"""
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import torch
+from torch import Tensor
 
 from attenio.kernels.call.choice import READ_ONCE, Choice, Split
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.gpu.arguments import Shape, restrictions_of, scaled
+from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
+from attenio.kernels.hopper.cuda import split_latents as cuda
+from attenio.kernels.hopper.cuda.split_latents import CudaLatentTiles, LatentBuild
 from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, is_aligned, padded_descriptor
 from attenio.kernels.hopper.joined_runs import join_kernel
+from attenio.kernels.hopper.proving import forward_by_definition
 from attenio.kernels.hopper.split_latents import split_latents_kernel
 from attenio.kernels.hopper.tiles import ROWS
 from attenio.kernels.replay.launches import CompileOptions, launch
@@ -65,7 +73,13 @@ def why_not(problem: KernelProblem) -> str | None:
 
 def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
     """What runs for a problem that ``why_not`` has nothing against."""
-    return _choice(Shape.of(problem), processors or processors_of(problem.query.device))
+    shape, dtype, device = Shape.of(problem), problem.query.dtype, problem.query.device
+    split, tiles = _split(shape, processors or processors_of(device)), cuda.tiles_of(problem)
+    if tiles is not None:
+        build = cuda.build_of(tiles, shape.queries, shape.band, split)
+        if cuda.is_ready(build, dtype, device, partial(_computed_twice, build, dtype, device)):
+            return _choice(shape, split, tiles)
+    return _choice(shape, split, TILES)
 
 
 def _keys_of(shape: Shape) -> tuple[int, int]:
@@ -74,19 +88,23 @@ def _keys_of(shape: Shape) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=4096)
-def _choice(shape: Shape, processors: int) -> Choice:
+def _split(shape: Shape, processors: int) -> Split:
     first, stop = _keys_of(shape)
     total = -(-(stop - first) // TILES.key_tile)
     splits = splits_for(total, shape.batch_heads, shape.group * shape.queries, processors)
-    run = -(-total // splits) * TILES.key_tile
+    return Split(first, stop, -(-total // splits) * TILES.key_tile, splits)
+
+
+@lru_cache(maxsize=4096)
+def _choice(shape: Shape, split: Split, tiles: LatentTiles | CudaLatentTiles) -> Choice:
     return Choice(
         dataflow=Dataflow.SPLIT_KEYS,
         tiles=Tiles.of(
-            query_tile=shape.queries, head_tile=shape.group, key_tile=min(TILES.key_tile, shape.keys),
-            keys_per_split=min(run, shape.keys),
+            query_tile=shape.queries, head_tile=shape.group, key_tile=min(tiles.key_tile, shape.keys),
+            keys_per_split=min(split.keys, shape.keys),
         ),
-        language="Gluon", name="split_latents_kernel", kernel=TILES, why=READ_ONCE,
-        split=Split(first, stop, run, splits), values_in_keys=True,
+        language="CUDA C++" if isinstance(tiles, CudaLatentTiles) else "Gluon", name=cuda.KERNEL, kernel=tiles,
+        why=READ_ONCE, split=split, values_in_keys=True,
     )  # fmt: skip
 
 
@@ -116,12 +134,25 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
     if splits > 1:
         part = (batch_heads, splits, rows)
         runs = tuple(torch.empty(size, device=device) for size in ((*part, VALUE_WIDTH), part, part))
+    if isinstance(tiles, CudaLatentTiles):
+        cuda.launch_split_latents(problem, query, scale, runs, split, tiles)
+    else:
+        _launch_gluon(problem, query, scale, runs, split, tiles)
+    if splits > 1:
+        _join(runs, results, splits, rows)
+    return Attended(*results)
+
+
+def _launch_gluon(
+    problem: KernelProblem, query: Tensor, scale: float, runs: tuple[Tensor, ...], split: Split, tiles: LatentTiles
+) -> None:
+    kv_heads, queries, rows, splits = problem.kv_heads, problem.queries, query.shape[2], split.splits
     seen = restrictions_of(problem, scale)
     first, stop, range_b, *_, sinks = seen.data
     below, above, _ = seen.band
     cuts = queries > 1 and (queries - 1 + below > split.first or above + 1 < split.stop)
     launch(
-        split_latents_kernel, batch_heads * splits * -(-rows // tiles.rows),
+        split_latents_kernel, problem.batch * kv_heads * splits * -(-rows // tiles.rows),
         (padded_descriptor(query, tiles.rows, VALUE_WIDTH // 2), padded_descriptor(query, tiles.rows, TAIL),
          padded_descriptor(problem.key, tiles.key_tile, VALUE_WIDTH // 2),
          padded_descriptor(problem.key, tiles.key_tile, TAIL)),
@@ -131,12 +162,9 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
          tiles.registers),
         CompileOptions(registers=tiles.registers_at_start, overlaps=True, kinds=(splits > 1, first is None)),
     )  # fmt: skip
-    if splits > 1:
-        _join(runs, results, splits, rows)
-    return Attended(*results)
 
 
-def _join(runs: tuple[torch.Tensor, ...], results: tuple[torch.Tensor, ...], splits: int, rows: int) -> None:
+def _join(runs: tuple[Tensor, ...], results: tuple[Tensor, ...], splits: int, rows: int) -> None:
     """Bring runs together; a program takes all columns of a row where rows are many."""
     at_once, parts = min(1 << (splits - 1).bit_length(), 64), 1 if results[1].numel() >= 1024 else 4
     launch(
@@ -144,3 +172,22 @@ def _join(runs: tuple[torch.Tensor, ...], results: tuple[torch.Tensor, ...], spl
         (VALUE_WIDTH // parts, VALUE_WIDTH, at_once if parts > 1 else min(at_once, 16), True),
         CompileOptions(overlaps=True, kinds=(results[0].dtype,)),
     )  # fmt: skip
+
+
+def _computed_twice(build: LatentBuild, dtype: torch.dtype, device: torch.device) -> tuple[list[Tensor], list[Tensor]]:
+    """Outputs and log-sum-exps of each head of a small problem by a build, two times, and by the definition."""
+    trial, splits = cuda.trial_of(build, dtype, device)
+    shape = Shape.of(trial)
+    first, stop = _keys_of(shape)
+    tiles = -(-(stop - first) // TILES.key_tile)
+    split = Split(first, stop, -(-tiles // splits) * TILES.key_tile, splits)
+    assert cuda.build_of(build.tiles, shape.queries, Band.of(trial), split) == build, "another build would be proven"
+    theirs = _by_heads(Attended(*forward_by_definition(trial)))
+    mine = [part for _ in range(2) for part in _by_heads(attend(trial, _choice(shape, split, build.tiles)))]
+    return mine, 2 * theirs
+
+
+def _by_heads(attended: Attended) -> list[Tensor]:
+    """Each by itself: few wrong rows among many would not be seen in the norm of all."""
+    sums = attended.largest + attended.total.log2()
+    return [*attended.output.flatten(0, 1).unbind(), *sums.flatten(0, 1).unbind()]

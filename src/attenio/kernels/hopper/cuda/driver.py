@@ -13,6 +13,7 @@ _SWIZZLES = {32: 1, 64: 2, 128: 3}
 _NO_INTERLEAVE = 0
 _PROMOTE_256_BYTES = 3
 _FILL_WITH_ZEROS = 0
+_PROGRAMMATIC_STREAM_SERIALIZATION = 6
 
 
 class DriverError(RuntimeError):
@@ -25,6 +26,21 @@ class TensorMap:
     def __init__(self) -> None:
         self._memory = ctypes.create_string_buffer(128 + 63)
         self.address = -(-ctypes.addressof(self._memory) // 64) * 64
+
+
+class _Attribute(ctypes.Structure):
+    """Of a launch: ``CUlaunchAttribute``, whose value takes 64 bytes."""
+
+    _fields_ = (("id", c_int), ("pad", c_int), ("value", c_int * 16))
+
+
+class _Config(ctypes.Structure):
+    """``CUlaunchConfig``: blocks, threads, shared memory, stream and attributes."""
+
+    _fields_ = (
+        *((name, c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_bytes")),
+        ("stream", c_void_p), ("attributes", c_void_p), ("attribute_count", c_uint),
+    )  # fmt: skip
 
 
 @cache
@@ -75,3 +91,13 @@ def launch(
     _call(
         "cuLaunchKernel", function, programs, 1, 1, threads, 1, 1, shared_bytes, stream, parameters, None
     )  # fmt: skip
+
+
+def launch_overlapping(
+    function: c_void_p, programs: int, threads: int, shared_bytes: int, stream: int, addresses: Sequence[int]
+) -> None:
+    """The same of a kernel that waits itself for what the launch before it writes (programmatic dependent launch)."""
+    parameters = (c_void_p * len(addresses))(*addresses)
+    attribute = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 0, (c_int * 16)(1))
+    config = _Config(programs, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.addressof(attribute), 1)
+    _call("cuLaunchKernelEx", byref(config), function, parameters, None)

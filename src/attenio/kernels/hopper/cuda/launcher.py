@@ -16,7 +16,10 @@ _PER_MAP = 9
 
 
 class CudaKernel(NamedTuple):
-    """Its text, and what a launch of it needs to know. Parameters are tensor maps and then one structure, ``work``."""
+    """Its text, and what a launch of it needs to know. Parameters are tensor maps and then one structure, ``work``.
+
+    One that ``overlaps`` the end of the launch before it waits itself for what that writes.
+    """
 
     name: str
     text: str
@@ -24,6 +27,7 @@ class CudaKernel(NamedTuple):
     threads: int
     shared_bytes: int
     work: type[ctypes.Structure]
+    overlaps: bool = False
 
 
 class CudaLauncher(Launcher):
@@ -48,4 +52,5 @@ class CudaLauncher(Launcher):
         """Launch it with descriptors expanded, and tensors given as addresses."""
         maps, work = arguments[: -self._fields : _PER_MAP], self._kernel.work(*arguments[-self._fields :])
         places = [*(each.address for each in maps), ctypes.addressof(work)]
-        driver.launch(self._function, programs, self._kernel.threads, self._kernel.shared_bytes, stream, places)
+        start = driver.launch_overlapping if self._kernel.overlaps else driver.launch
+        start(self._function, programs, self._kernel.threads, self._kernel.shared_bytes, stream, places)

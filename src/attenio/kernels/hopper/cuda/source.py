@@ -6,14 +6,18 @@ from importlib.resources import files
 from typing import NamedTuple
 
 # Files of a kernel that come before the one of its name.
-_PARTS = {"attenio": ("block",), "key_stationary": ("block", "producer", "dq", "tile", "step")}
+_PARTS = {
+    "attenio": ("block",),
+    "key_stationary": ("block", "producer", "dq", "tile", "step"),
+    "split_latents": ("block", "softmax"),
+}
 _TYPES = "typedef unsigned long long u64;\ntypedef unsigned int u32;\ntypedef unsigned short u16;\n"
 
 
 class Product(NamedTuple):
     """Functions that issue d (64 x n) = a b over 16 columns of ``a`` (named ``first_...``), or add it to d.
 
-    The first takes the registers that d had before: another array would take others.
+    The first takes the registers that d had before: another array would take others. A ``fresh`` d has none before.
 
     ``b`` is in shared memory, ``a`` too or in registers. A matrix there is row by row with the columns that are summed
     over, or column by column.
@@ -24,6 +28,7 @@ class Product(NamedTuple):
     a_in_registers: bool = False
     a_by_columns: bool = False
     b_by_columns: bool = False
+    fresh: bool = False
 
     def text(self, element: str) -> str:
         """Their CUDA C++, for elements of ``bf16`` or ``f16``."""
@@ -41,7 +46,8 @@ class Product(NamedTuple):
         )  # fmt: skip
         parameters = ", ".join(f"{kind} {each}" for each in given)
         inputs = ", ".join(f'"{constraint}"({each})' for each in given)
-        outputs = ", ".join(f'"+f"(d[{i}])' for i in range(sums))
+        writes = "+f" if adds or not self.fresh else "=f"
+        outputs = ", ".join(f'"{writes}"(d[{i}])' for i in range(sums))
         return (
             f"__device__ __forceinline__ void {name}(float (&d)[{sums}], {parameters}, u64 b) {{\n"
             f'    asm volatile("{{\\n.reg .pred adds;\\nsetp.{"eq" if adds else "ne"}.b32 adds, 0, 0;\\n'
