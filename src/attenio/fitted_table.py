@@ -1,6 +1,8 @@
 """A table that crops nothing: where its columns do not fit side by side, each row stands in lines of its own."""
 
 from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
 from itertools import chain
 
 from rich import box
@@ -10,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 NUMBER, NAME, TEXT = "number", "name", "text"
-# Between columns, and what a column of text may be narrowed to though its longest word is then broken.
+# Between a header and its cell, and what a column of text may be narrowed to though its longest word is then broken.
 _GAP, _TEXT_WIDTH = 2, 8
 
 
@@ -18,10 +20,11 @@ class FittedTable(Table):
     """A table whose numbers and names stay whole on a narrow terminal."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The table, or its rows one below another, with the header before each cell."""
-        if self._least_width(console, options) <= options.max_width:
-            yield from super().__rich_console__(console, options)
-            return
+        """The table, or a closer one where that fits, or its rows one below another."""
+        for table in (self, self._closer()):
+            if table._least_width(console, options) <= options.max_width:
+                yield from super(FittedTable, table).__rich_console__(console, options)
+                return
         for number, (row, *cells) in enumerate(zip(self.rows, *(each.cells for each in self.columns), strict=True)):
             if number:
                 yield Text()
@@ -33,6 +36,13 @@ class FittedTable(Table):
                     lines.add_row(*([column.header] if self.show_header else []), cell)
             lines.style = row.style or ""
             yield lines
+
+    def _closer(self) -> "FittedTable":
+        """The same with headers on several lines, and one space between columns where a line is under the header."""
+        table = copy(self)
+        table.padding = (0, 0, 0, 0) if self.box else self.padding
+        table.columns = [replace(each, header=str(each.header).replace(" ", "\n")) for each in self.columns]
+        return table
 
     def _least_width(self, console: Console, options: ConsoleOptions) -> int:
         """The width in which no column that must stay whole is cropped, and others are broken between words."""
@@ -46,7 +56,7 @@ class FittedTable(Table):
         for column in self.columns:
             need = widths(chain([column.header], column.cells))
             total += need.maximum if column.no_wrap else min(need.minimum, _TEXT_WIDTH)
-        return total + _GAP * (len(self.columns) - 1)
+        return total + (self.padding[1] + bool(self.box)) * (len(self.columns) - 1)
 
 
 def plain_table(*columns: tuple[str, str]) -> Table:
