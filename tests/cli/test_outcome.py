@@ -59,6 +59,7 @@ def test_the_version_is_one_line(attenio: Any) -> None:
         (["plan", "--budget", "4K"], "unknown option --budget; 'attenio plan --help' explains"),
         (["plan", "--verbose"], "unknown option --verbose; 'attenio plan --help' explains"),
         (["run", "--devices", "8"], "unknown option --devices; it is an option of plan, sweep, report; 'attenio run"),
+        (["product", "--n", "64"], "unknown option --n; 'attenio product --help' explains"),
         (["run", "--vrsion"], "unknown option --vrsion; 'attenio run --help' explains"),
         (["run", "--accumulator", "fp64"], "unknown element type 'fp64'; choose one of fp32, fp16, bf16, fp8"),
         (["draw", "circle"], "unknown picture 'circle'; choose one of"),

@@ -94,6 +94,9 @@ _CALLED_ELSEWHERE = {
 }
 
 
+_FEW = 5
+
+
 def _commands_with(option: str) -> list[str]:
     """The commands that have this option."""
     from attenio.cli.app import command_line
@@ -114,7 +117,8 @@ def _usage_message(problem: Any) -> str:
         elsewhere = _CALLED_ELSEWHERE.get(given, given)
         hint = did_you_mean(elsewhere if elsewhere in known else given, known).replace("mean ", "mean --")
         others = [] if elsewhere in known else _commands_with(f"--{given}")
-        hint = f"it is an option of {', '.join(others)}; " if others else hint
+        # what most commands have is known to be there, and a list of them explains nothing
+        hint = f"it is an option of {', '.join(others)}; " if 0 < len(others) <= _FEW else hint
         return f"unknown option {problem.option_name}; {hint}{help_line}"
     message = str(problem.format_message()).strip().rstrip(".")
     if message.startswith("No such command") and context is not None:
