@@ -97,6 +97,7 @@ one width under 0.97, at 16K and at 1K causal.
 def answer(results: dict[str, Any]) -> str:
     """The text, every number of it from the results."""
     made = results["provenance"]
+    flash_4 = next((run["flash_attn_4"] for run in results["runs"].values() if "flash_attn_4" in run), None)
     cases = [case for case in results["cases"] if case["ratio_to_best_peer"]]
     parts = {part: [case for case in cases if case["part"] == part] for part in ("forward", "backward")}
     front = [case for case in results["cases"] if case["part"] in ("front runner", "odd forms")]
@@ -108,8 +109,8 @@ def answer(results: dict[str, Any]) -> str:
         tokens="16,384", hidden="2,048", commits=_commits(cases),
         tables="\n\n".join(_table(part, found) for part, found in parts.items() if found),
         others=head + "\n".join(_row(case) for case in rest) + "\n" if rest else "", forms=_forms(forms),
-        front=_front(front, made.get("flash_attn_4")), sizes=sizes(results["cases"]),
-        first=_first(front, made.get("flash_attn_4")),
+        front=_front(front, flash_4), sizes=sizes(results["cases"]),
+        first=_first(front, flash_4),
         verdict=_front_verdict(front)
         + " ".join((*_verdicts(parts["forward"], parts["backward"], rest), *_verdicts_on_forms(forms))),
     )  # fmt: skip

@@ -30,13 +30,27 @@ is made for heads of more than 128 columns computed in panels of 32 only; the ro
 exponentials alone would take 2.2 of the 7.0 ms, and FlashAttention-4 has tiles of 128 rows, where ours have 64, so that
 barriers and addresses come half as often. 168, 184 and 248 columns forward, 120 backward: rows that begin within
 sectors. Short forward sequences are near the rate of the memory: 128 tokens of 64 columns take 42 us at the full rate,
-cuDNN takes 53 and we take 59; one program has an SM to itself, and nothing else runs while it waits for its Q. Short
+cuDNN takes 53 and we took 59; one program had an SM to itself, and nothing else ran while it waited for its Q. Heads of
+64 columns have three blocks on an SM since, of one consumer each, which the rows below are older than: 53.8 us where
+cuDNN took 54.0 in the same run, 104 and 111 at 197 tokens, 76 and 81 at 256, causal 62 and 59, 84 and 98, 74 and 74
+(run 37 of `tuning.json`). Of 128 columns two blocks gained at 197 tokens only, and are not taken. Short
 causal gradients of 128 columns: at 1K the kernels before and after are a quarter of the time, and shorter sequences
-leave them more. Heads of 264 to 384 columns forward run in portable Triton, 264 of them in 512. fp32 is multiplied
-without tensor cores, and the more columns the more that costs; gradients of 128 and 256 columns were not waited for.
-Products of three TF32 parts were right to 3e-7 up to 64 columns; six products of bf16 parts took 0.36 to 0.64 of
-PyTorch's time forward up to 128 columns, and then read memory that is not theirs where values are wider than keys
-(Triton 3.6), so neither is in yet.
+leave them more.
+
+**Wide heads** of 264 to 384 columns were computed in 512 columns, 32 rows at a time: 0.52, 0.83 and 0.92. Predicted for
+256 columns and those beyond beside each other, 128 rows at a time: 320/512 of the products, at twice the rate, so 1.7
+to 2.5. Measured: 2.47 and 2.35; 384 columns leave registers for 64 rows at a time only, and are at 1.36.
+
+**fp32** was multiplied without tensor cores (0.16 to 0.88). A number of fp32 is three of bf16 now, and a product six of
+their nine products, so that errors are those of single precision: 1e-7 to 7e-7 of a result's norm from 300 to 4,099
+keys, forward and backward. Sums over key tiles are added by ordinary additions. Left to the tensor cores, which cut
+sums and do not round them, errors grew with the number of keys, to 4e-6 at 515. Tiles that wgmma takes so have 64
+columns at least. With 16 or 32 it read past the end of shared memory in some kernels, and its results were wrong in
+others (Triton 3.6, ptxas 12.8; the addresses in the PTX are right, and why it happens is not known), so heads of 32
+columns are computed in 64. At 256 columns, three parts of 64 rows of two matrices fill shared memory, and tiles that
+pass have 16 rows: that is why it loses. Gradients of 128 columns lose by their second pass, whose two accumulators and
+the sums of a tile do not fit registers together. TF32 in three parts took up to 2.1 times as long as this, up to 128
+columns.
 
 | case | ours | FlashAttention-4 | cuDNN | sdpa | ratio | our error |
 |---|---:|---:|---:|---:|---:|---:|

@@ -82,7 +82,8 @@ def latents_section(results: dict[str, Any]) -> str:
     for row in results["latents"]["cases"]:
         once = row["contenders"]["read once"]
         numbers = f"{1e3 * once['median_ms']:.0f} | {once['tflop_per_s']:.0f} | {once['latent_gb_per_s']:,.0f}"
-        lines.append(f"| {row['case']} | {numbers} | {once['relative_error']:.4f} |")
+        other = f" (commit {row['commit']})" if "commit" in row else ""
+        lines.append(f"| {row['case']}{other} | {numbers} | {once['relative_error']:.4f} |")
     return _LATENTS.format(commit=results["latents"]["provenance"]["commit"], rows="\n".join(lines))
 
 

@@ -119,12 +119,12 @@ def found(monkeypatch):
 
 
 CASES = {
-    "two heads of keys": (lambda: problem_of(1, 2, 5, 1, 300), 1, 2),
+    "two heads of keys": (lambda: problem_of(1, 2, 70, 1, 6000), 2, 2),
     "two row tiles": (lambda: problem_of(1, 1, 70, 1, 3000), 2, 2),
     "several tokens, causal": (lambda: problem_of(1, 1, 24, 3, 3000, window=3000), 2, 2),
-    "a window": (lambda: problem_of(1, 1, 16, 2, 4000, window=2000), 1, 2),
-    "keys apart": (lambda: problem_of(1, 1, 16, 1, 200, columns=640), 1, 0),
-    "one run": (lambda: problem_of(7, 1, 4, 1, 70), 1, 2),
+    "a window": (lambda: problem_of(1, 1, 80, 2, 4000, window=2000), 1, 2),
+    "keys apart": (lambda: problem_of(1, 1, 130, 1, 3000, columns=640), 1, 0),
+    "one run": (lambda: problem_of(7, 1, 66, 1, 70), 2, 2),
 }
 
 
@@ -214,12 +214,12 @@ def test_the_problem_that_proves_a_build_is_computed_by_it(monkeypatch, build):
 
 
 def test_gluon_takes_what_the_cuda_kernel_does_not():
-    plain = problem_of(1, 1, 16, 2, 300, is_causal=True)
+    plain, one_tile = problem_of(1, 1, 40, 2, 300, is_causal=True), problem_of(1, 1, 64, 1, 300)
     packed = problem_of(1, 1, 3, 5, 300, cu_seqlens=(torch.tensor([0, 2, 5]), torch.tensor([0, 130, 300])))
     narrow = problem_of(1, 1, 16, 1, 300, d=544)
-    languages = [hopper.choose(each, 132).language for each in (plain, packed, narrow)]
-    languages.append(hopper.choose(replace(plain, sinks=torch.zeros(16)), 132).language)
-    assert languages == ["CUDA C++", "Gluon", "Gluon", "Gluon"]
+    languages = [hopper.choose(each, 132).language for each in (plain, one_tile, packed, narrow)]
+    languages.append(hopper.choose(replace(plain, sinks=torch.zeros(40)), 132).language)
+    assert languages == ["CUDA C++", *["Gluon"] * 4]
     assert hopper.choose(packed, 132).folds_sinks
 
 

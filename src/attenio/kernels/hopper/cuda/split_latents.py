@@ -80,13 +80,14 @@ class LatentWork(ctypes.Structure):
 
 def tiles_of(problem: KernelProblem) -> CudaLatentTiles | None:
     """Tiles of a latent that ``split_latents`` takes; None where this kernel does not: with sinks, with ranges of each
-    row, and where latents are not 576 wide."""
+    row, where latents are not 576 wide, and where all rows fit one tile. Those wait for memory, and the kernel in Gluon
+    reads it faster: 152 us and 176 for 64 requests with 16 heads on 8K tokens."""
     if problem.query.shape[-1] != LATENT or problem.sinks is not None or problem.visible.first is not None:
         return None
     if not can_compile(problem.query.device):
         return None
-    rows = problem.group * problem.queries
-    return _tiles(-(-rows // CudaLatentTiles.rows), problem.key.stride(2) == LATENT)
+    row_tiles = -(-problem.group * problem.queries // CudaLatentTiles.rows)
+    return None if row_tiles == 1 else _tiles(row_tiles, problem.key.stride(2) == LATENT)
 
 
 @lru_cache(maxsize=64)
