@@ -196,6 +196,16 @@ def test_wider_values_and_several_units_have_no_such_bound() -> None:
         assert "passing-sums" not in names
 
 
+def test_a_regime_says_its_formula_only_where_that_holds() -> None:
+    for dv, fast_words, said in (
+        (64, ceil(200 / 27 * 64**2), "large fast memory"),
+        (64, 200 * 64**2 // 27, "below 30340.7 words"),
+        (65, 10**6, "says nothing"),
+    ):
+        bound = passing_sums(Workload(n=10**6, d=64, value_dim=dv, direction="backward"), fast_words)
+        assert bound.regime.startswith(said) and (bound.words == 0) == (dv > 64)
+
+
 def test_arrays_say_what_floats_say() -> None:
     points = list(product((1e3, 1e12), (1e2, 1e7), (8.0, 64.0), (4.0, 8.0, 64.0), (3.0, 400.0, 4e4, 1e6)))
     assert passing_sum_words(*np.array(points).T).tolist() == [passing_sum_words(*point) for point in points]

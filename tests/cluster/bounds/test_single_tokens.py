@@ -207,6 +207,12 @@ def test_less_even_work_and_shorter_sequences_prove_less_and_other_heads_nothing
     assert caps == sorted(caps)
 
 
+def test_recomputed_products_count_as_work_where_single_tokens_decide_and_only_there() -> None:
+    for n, direction, included in ((2**20, "forward", True), (2**14, "forward", False), (2**20, "training", False)):
+        bound = balanced_exchange(Workload(n=n, d=128, heads=8, mask="causal", direction=direction), 16)
+        assert any(each.endswith("recomputed ones included") for each in bound.assumptions) is included
+
+
 def test_two_devices_a_head_are_within_12_percent_of_the_bound_with_eight_heads_and_closer_with_more() -> None:
     for heads, most in ((8, 1.12), (16, 1.075), (32, 1.04)):
         work = Workload(n=2**20, d=128, heads=heads, mask="causal", dtype="bf16")

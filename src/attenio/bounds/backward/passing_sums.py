@@ -37,9 +37,11 @@ def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
 
     Theorem: for dv <= d, words >= T Z G/W(M + T + 3) - (T - M) - S for whole T >= M, with S entries of dQ, dK and dV, a
     toll b of at most 1/4 and dv/2d, G = 2 (d+dv) ((2+b) d + dv), and W as in gradient-rows with w = 2 (d+dv)(1+b). For
-    large fast memory that is about 13 Z d²/M - 3nd for equal widths, and what two passes move for dv <= d/2.
+    large fast memory that is about 13 Z d²/M - 3nd for equal widths, and the leading term of what two passes move, less
+    S, for dv <= d/2.
     Assumes: as gradient-rows; one fast memory.
-    Regime: ahead of gradient-rows from about 5 d² words to a quarter of the inputs, by 1/12 for equal widths.
+    Regime: for equal widths ahead of gradient-rows from about 5 d² words up to nd/3 for one head, dW/3 under a window,
+    by 1/12 at most; for dv = d/2 from about 2.7 d² words on.
     Proof: docs/theory/backward_passing_sums.md
 
     >>> n, d, fast_words = 131072, 64, 262144
@@ -52,7 +54,7 @@ def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
         words=int(passing_sum_words(float(workload.scores), float(workload.gradient_words), *sizes)),
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
-        regime="large fast memory, far from all inputs: 2 (d+dv) (d min(9/4, 2+dv/2d) + dv) Z/M - entries of gradients",
+        regime=_regime(*sizes),
         assumptions=(
             "each score and each dP is a sum of products of its own",
             "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
@@ -61,3 +63,13 @@ def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
         ),
         page="docs/theory/backward_passing_sums.md",
     )
+
+
+def _regime(d: float, value_dim: float, fast_words: float) -> str:
+    if value_dim > d:
+        return "says nothing for dv > d"
+    toll = min(value_dim / (2.0 * d), _LARGEST_TOLL)
+    least = 32.0 / 27.0 * ((d + value_dim) * (1.0 + toll)) ** 2
+    if fast_words < least:
+        return f"below {least:.6g} words: with a smaller toll, or none"
+    return "large fast memory, far from all inputs: 2 (d+dv) (d min(9/4, 2+dv/2d) + dv) Z/M - entries of gradients"

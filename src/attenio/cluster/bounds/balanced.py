@@ -38,7 +38,8 @@ def balanced_exchange(workload: Workload, devices: int, *, imbalance: Fraction |
     Theorem: with Z pairs, a device makes N <= imbalance·Z/P of them and exchanges at least the words that Y words of
     rows and X words of keys take beyond its own, with Y·X >= G·N. For one dense head 4nd(sqrt(P) - 1) in all; for g
     query heads on one KV head 2nd(P - 1) up to P = g and 4nd sqrt(gP) - 2nd(g+1) from there on.
-    Assumes: tokens are spread evenly with all their heads; scores and results are sums of products of their own.
+    Assumes: tokens are spread evenly with all their heads; scores and results are sums of products of their own. Where
+    single tokens decide, recomputed products count as work.
     Regime: any lengths; met word for word by a square grid, and by all-gather for P <= g.
     Proof: docs/theory/devices_balanced.md
 
@@ -48,17 +49,18 @@ def balanced_exchange(workload: Workload, devices: int, *, imbalance: Fraction |
     >>> balanced_exchange(Workload(n=n, d=d, heads=8, kv_heads=1), 8).words == 2 * n * d * (8 - 1)
     True
     """
-    words = exchanged_words(workload, devices, imbalance=imbalance)
+    effective, by_single_tokens = _words_by_what_counts(workload, devices, imbalance)
+    recomputed = ", recomputed ones included" if by_single_tokens > effective else ""
     return LowerBound(
         theorem="balanced-exchange",
-        words=int(whole_words(words)),
+        words=int(whole_words(max(effective, by_single_tokens))),
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime=_regime(workload, devices),
         citation=f"derived here, {PAGE}",
         assumptions=(
             "tokens are spread evenly over the devices with all their heads, and each word is on one device at first",
-            f"no device does more than {_share(imbalance)} of the products of a kind",
+            f"no device does more than {_share(imbalance)} of the products of a kind{recomputed}",
             "each score and each result is a sum of products of its own; recomputation allowed",
         ),
         page=PAGE,
@@ -67,6 +69,11 @@ def balanced_exchange(workload: Workload, devices: int, *, imbalance: Fraction |
 
 def exchanged_words(workload: Workload, devices: int, *, imbalance: Fraction | float = 1) -> float:
     """The same as a number, before it is rounded up to whole words."""
+    return max(_words_by_what_counts(workload, devices, imbalance))
+
+
+def _words_by_what_counts(workload: Workload, devices: int, imbalance: Fraction | float) -> tuple[float, float]:
+    """Words where effective products count as work, and where recomputed ones do too: the latter by single tokens."""
     checked_workload(workload)
     refuse_forms(workload, "bounds for many devices know no")
     checked_devices(devices)
@@ -75,9 +82,8 @@ def exchanged_words(workload: Workload, devices: int, *, imbalance: Fraction | f
     if workload.is_training:
         # a step does what either of its passes does, with the same balance
         passes = (workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD))
-        alone = [exchanged_words(each, devices, imbalance=imbalance) for each in passes]
-        return max(_exchanged(workload, devices, imbalance), *alone)
-    return _exchanged(workload, devices, imbalance)
+        return max(_exchanged(each, devices, imbalance) for each in (workload, *passes)), 0.0
+    return _exchanged(workload, devices, imbalance), _single_words(workload, devices, float(imbalance))
 
 
 def _exchanged(workload: Workload, devices: int, imbalance: Fraction | float) -> float:
@@ -109,20 +115,34 @@ def _dense_words(workload: Workload, devices: int) -> float:
 
 def _causal_words(workload: Workload, devices: int, imbalance: float) -> float:
     """What causal rows and keys take by prices of their own; 0 where that is not known."""
-    applies = isinstance(workload.mask, Causal) and workload.queries == workload.keys and not workload.values_in_keys
-    if not applies or workload.value_dim > workload.d:
+    shape = _causal_shape(workload, devices)
+    if shape is None:
         return 0.0
-    (row, key), heads = row_and_key_words(workload), workload.kv_heads * workload.batch
-    shape = {"tokens": workload.keys, "devices": devices, "group": workload.group, "row_words": row, "key_words": key}
-    every = CausalHeads(heads=heads, **shape)
+    every, heads = CausalHeads(**shape), shape["heads"]
     # own rows of several heads are those of the same tokens, of one sequence
-    own = own_row_words(OwnRows(heads=heads, **shape), imbalance) if workload.batch == 1 else 0.0
+    own = own_row_words(OwnRows(**shape), imbalance) if workload.batch == 1 else 0.0
     late = late_row_words(every, imbalance) if workload.batch == 1 and heads > 1 else 0.0
     early = max(early_row_words(every, imbalance), both_ends_words(every, imbalance)) if heads > 1 else 0.0
     one = max(position_words(every, imbalance), first_row_words(every, imbalance)) if heads == 1 else 0.0
-    # forward rows and keys are whole where their pairs are made
-    single = single_token_words(every, imbalance) if workload.direction is Direction.FORWARD else 0.0
-    return max(own, late, early, one, single, apart_words(every), neighbour_words(every, imbalance))
+    return max(own, late, early, one, apart_words(every), neighbour_words(every, imbalance))
+
+
+def _single_words(workload: Workload, devices: int, imbalance: float) -> float:
+    """What single tokens of causal heads take forward, where rows and keys are whole where their pairs are made."""
+    shape = _causal_shape(workload, devices)
+    if shape is None or workload.direction is not Direction.FORWARD:
+        return 0.0
+    return single_token_words(CausalHeads(**shape), imbalance)
+
+
+def _causal_shape(workload: Workload, devices: int) -> dict[str, int] | None:
+    """Causal heads by their sizes; None where rows and keys have no prices of their own."""
+    applies = isinstance(workload.mask, Causal) and workload.queries == workload.keys and not workload.values_in_keys
+    if not applies or workload.value_dim > workload.d:
+        return None
+    (row, key), heads = row_and_key_words(workload), workload.kv_heads * workload.batch
+    shape = {"tokens": workload.keys, "devices": devices, "group": workload.group, "row_words": row, "key_words": key}
+    return {"heads": heads, **shape}
 
 
 def homes(workload: Workload, devices: int) -> Counter[Home]:

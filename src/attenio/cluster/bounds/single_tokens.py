@@ -1,6 +1,7 @@
 """Causal work of few devices a head, forward: a token costs three rows and keys, if it is not single or an own one.
 
-Where work is even nearly every pair is made by one device that has the whole row and the whole key. A token whose row
+Where work is even nearly every pair is made by one device that has the whole row and the whole key; recomputed products
+of scores count as work for that. A token whose row
 and key one device alone has, which is not its owner, is single, and costs two; all pairs of single tokens are work of
 that device, but for those that their owners make. Own tokens save some more: one token of every home is drawn, and
 what drawn tokens save is bounded for each draw, pairs of the device with the single ones having a price. Proof:
