@@ -4,7 +4,6 @@ import ctypes
 import re
 from dataclasses import replace
 from importlib.resources import files
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ import torch
 pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
 
 from offline_compiler import cuda_instructions
+from tests.kernels.hopper.absent_driver import AbsentDriver, memory
 from tests.kernels.launched import assert_forward
 
 from attenio.kernels import cpu, hopper
@@ -21,7 +21,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.hopper import latent
-from attenio.kernels.hopper.cuda import driver, launcher, proving
+from attenio.kernels.hopper.cuda import driver, proving
 from attenio.kernels.hopper.cuda import split_latents as cuda
 from attenio.kernels.hopper.cuda.split_latents import CudaLatentTiles, LatentBuild, LatentWork, latent_source
 from attenio.kernels.hopper.joined_runs import join_kernel
@@ -42,35 +42,12 @@ def problem_of(batch, kv_heads, group, queries, keys, d=576, columns=None, **opt
     return KernelProblem.of_heads(q, k, k[..., :512], visible, d**-0.5)
 
 
-def memory(address, count, dtype):
-    raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-    return torch.frombuffer(raw, dtype=dtype)
-
-
-class Driver:
-    """Computes the runs of a launch from the addresses, sizes and numbers that it hands over."""
-
-    def __init__(self):
-        self.maps, self.launches = {}, []
-
-    def tensor_map(self, element, address, sizes, strides, box):
-        assert element == "bf16" and box == (1, 1, 64, 64)
-        at = SimpleNamespace(address=1000 + len(self.maps))
-        self.maps[at.address] = (address, sizes, strides)
-        return at
-
-    def launch_overlapping(self, function, programs, threads, shared_bytes, stream, addresses):
-        self.launches.append((function, programs, threads, shared_bytes, stream))
-        with torch.utils._python_dispatch._disable_current_modes():
-            self._compute(programs, *addresses)
-
-    def _tensor(self, at):
-        address, sizes, strides = self.maps[at]
-        reach = 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
-        return memory(address, reach, torch.bfloat16).as_strided(sizes, strides)
+class Driver(AbsentDriver):
+    """Computes the runs of a launch."""
 
     def _compute(self, programs, q_map, k_map, work):
-        work = LatentWork.from_buffer_copy((ctypes.c_char * ctypes.sizeof(LatentWork)).from_address(work))
+        work = self._structure(LatentWork, work)
+        assert all(box == (1, 1, 64, 64) for *_, box in self.maps.values())
         q, k = self._tensor(q_map), self._tensor(k_map)
         (batch, kv_heads, rows, _), keys = q.shape, k.shape[2]
         assert (kv_heads, rows, q.data_ptr()) == (work.kv_heads, work.row_count, work.Queries) and q.is_contiguous()
@@ -99,12 +76,7 @@ class Driver:
 @pytest.fixture
 def found(monkeypatch):
     fake = Driver()
-    monkeypatch.setattr(driver, "loaded_function", lambda cubin, name, shared_bytes: (cubin, name, shared_bytes))
-    monkeypatch.setattr(driver, "tensor_map", fake.tensor_map)
-    monkeypatch.setattr(driver, "launch_overlapping", fake.launch_overlapping)
-    monkeypatch.setattr(launcher, "compiled", lambda text: b"cubin")
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    fake.replace(monkeypatch, "launch_overlapping")
     monkeypatch.setattr(latent, "processors_of", lambda _device: 6)
 
     def joined(kernel, programs, _descriptors, arguments, constants, _options):

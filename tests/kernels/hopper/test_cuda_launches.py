@@ -1,12 +1,11 @@
 """Launches of the CUDA kernel with a driver that is not there: what they hand over is all that the kernel goes by."""
 
-import ctypes
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
+
+from tests.kernels.hopper.absent_driver import AbsentDriver, memory
 
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
@@ -18,7 +17,7 @@ from attenio.kernels.hopper.backward.config import BackwardCall, config_of
 from attenio.kernels.hopper.backward.masks import VisibleRows
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.cuda import attenio as cuda
-from attenio.kernels.hopper.cuda import driver, key_stationary, launcher
+from attenio.kernels.hopper.cuda import key_stationary
 from attenio.kernels.hopper.cuda.key_stationary import GradientWork, launch_key_stationary
 from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.proving import forward_by_definition, gradients_by_definition
@@ -26,33 +25,15 @@ from attenio.kernels.hopper.tiles import SHARED_BYTES
 from attenio.kernels.replay.tape import recorded
 
 
-def memory(address, count, dtype):
-    raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
-    return torch.frombuffer(raw, dtype=dtype)
-
-
-class Driver:
-    """Computes what a launch asks for from the addresses, sizes and numbers that it hands over."""
-
-    def __init__(self):
-        self.maps, self.launches = {}, []
-
-    def tensor_map(self, element, address, sizes, strides, box):
-        at = SimpleNamespace(address=1000 + len(self.maps))
-        self.maps[at.address] = (element, address, sizes, strides, box)
-        return at
-
-    def launch(self, function, programs, threads, shared_bytes, stream, addresses):
-        self.launches.append((function, programs, threads, shared_bytes, stream))
-        with torch.utils._python_dispatch._disable_current_modes():
-            self._compute(programs, *addresses)
+class Driver(AbsentDriver):
+    """Computes outputs and gradients."""
 
     def _compute(self, programs, *addresses):
         *maps, work = addresses
         if len(maps) == 4:
             self._compute_gradients(maps, work)
             return
-        work = cuda.Work.from_buffer_copy((ctypes.c_char * ctypes.sizeof(cuda.Work)).from_address(work))
+        work = self._structure(cuda.Work, work)
         q, k, v = (self._tensor(at) for at in maps)
         batch, heads = q.shape[:2]
         assert (heads, q.shape[2], k.shape[2], v.shape[3]) == (work.heads, work.queries, work.keys, work.width)
@@ -70,7 +51,7 @@ class Driver:
         memory(work.Total, count, torch.float32).copy_(total.flatten())
 
     def _compute_gradients(self, maps, work):
-        work = GradientWork.from_buffer_copy((ctypes.c_char * ctypes.sizeof(GradientWork)).from_address(work))
+        work = self._structure(GradientWork, work)
         q, k, v, d_o = (self._tensor(at) for at in maps)
         self.work = work
         assert (q.shape[1], q.shape[2], k.shape[2]) == (work.kv_heads * work.group, work.queries, work.keys)
@@ -82,22 +63,11 @@ class Driver:
         memory(work.KeyGradients, d_key.numel(), q.dtype).copy_(d_key.flatten())
         memory(work.ValueGradients, d_value.numel(), q.dtype).copy_(d_value.flatten())
 
-    def _tensor(self, at):
-        element, address, sizes, strides, box = self.maps[at]
-        assert element == "bf16" and box[:2] == (1, 1)
-        reach = 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
-        return memory(address, reach, torch.bfloat16).as_strided(sizes, strides)
-
 
 @pytest.fixture
 def found(monkeypatch):
     fake = Driver()
-    monkeypatch.setattr(driver, "loaded_function", lambda cubin, name, shared_bytes: (cubin, name, shared_bytes))
-    monkeypatch.setattr(driver, "tensor_map", fake.tensor_map)
-    monkeypatch.setattr(driver, "launch", fake.launch)
-    monkeypatch.setattr(launcher, "compiled", lambda text: b"cubin")
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    fake.replace(monkeypatch, "launch")
     for module in (forward, key_stationary):
         monkeypatch.setattr(module, "processors_of", lambda device: 132)
     cached = cuda.launcher_of, key_stationary.launcher_of, forward._plan
