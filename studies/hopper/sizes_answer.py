@@ -43,7 +43,8 @@ to 2.5. Measured: 2.47 and 2.35; 384 columns leave registers for 64 rows at a ti
 
 **fp32** was multiplied without tensor cores (0.16 to 0.88). A number of fp32 is three of bf16 now, and a product six of
 their nine products, so that errors are those of single precision: 1e-7 to 7e-7 of a result's norm from 300 to 4,099
-keys, forward and backward. Sums over key tiles are added by ordinary additions. Left to the tensor cores, which cut
+keys, forward and backward (run 38 of `tuning.json`, which has the times of all tiles too). Sums over key tiles are
+added by ordinary additions. Left to the tensor cores, which cut
 sums and do not round them, errors grew with the number of keys, to 4e-6 at 515. Tiles that wgmma takes so have 64
 columns at least. With 16 or 32 it read past the end of shared memory in some kernels, and its results were wrong in
 others (Triton 3.6, ptxas 12.8; the addresses in the PTX are right, and why it happens is not known), so heads of 32

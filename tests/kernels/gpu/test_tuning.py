@@ -41,7 +41,7 @@ def test_nothing_is_measured_where_there_is_no_choice(monkeypatch):
     assert fastest(monkeypatch, {"a": 2.0, "b": None}) == ("a", ["a"])
 
 
-@pytest.mark.parametrize(("asks", "ran"), [(None, "ab"), ("0", "ab"), ("", "ab"), ("1", "ba")])
+@pytest.mark.parametrize(("asks", "ran"), [(None, "ab"), ("0", "ab"), ("", "ab"), ("false", "ab"), ("1", "ba")])
 def test_what_was_measured_runs_where_it_is_asked_for(monkeypatch, asks, ran):
     monkeypatch.setattr(tuning, "_chosen", {"kind": "b"})
     monkeypatch.delenv(tuning.ASKS, raising=False)

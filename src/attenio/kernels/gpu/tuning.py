@@ -50,7 +50,7 @@ def tuned(
 
 def asked() -> bool:
     """Whether tiles are to be measured, and those that were are to be used."""
-    return os.environ.get(ASKS, "0") not in ("", "0")
+    return os.environ.get(ASKS) == "1"
 
 
 def recalled(name: str, device: torch.device) -> str | None:
