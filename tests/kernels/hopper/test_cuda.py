@@ -1,5 +1,6 @@
 """Kernels in CUDA C++, without a GPU: tiles fit, texts compile, and what they compile to spills nothing."""
 
+import threading
 from collections import Counter
 
 import pytest
@@ -138,6 +139,24 @@ def test_what_was_compiled_is_kept(monkeypatch):
     cubin = compiler.compiled(text)
     monkeypatch.setattr(compiler, "_compiled", lambda *_: pytest.fail("compiled again"))
     assert compiler.compiled(text) == cubin
+
+
+def test_what_was_begun_on_a_thread_is_waited_for_and_compiled_once(monkeypatch):
+    made = []
+
+    def compile_slowly(text):
+        if text == "wrong":
+            raise CompileError("no such instruction")
+        made.append(threading.current_thread().name)
+        return b"cubin"
+
+    monkeypatch.setattr(compiler, "_made", compile_slowly)
+    compiler.begin_compiling("right")
+    compiler.begin_compiling("wrong")
+    assert compiler.compiled("right") == b"cubin" and [name.split("_")[0] for name in made] == ["nvrtc"]
+    with pytest.raises(CompileError, match="no such instruction"):
+        compiler.compiled("wrong")
+    assert compiler.compiled("right") == b"cubin" and len(made) == 2
 
 
 def test_what_does_not_compile_is_told_once(recwarn):

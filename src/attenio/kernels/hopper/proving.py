@@ -86,7 +86,8 @@ def forward_by_definition(problem: KernelProblem) -> tuple[Tensor, Tensor, Tenso
     """Output, largest score of each row in units of log2, and the sum of its weights."""
     scores = _scores(problem)
     largest = scores.amax(-1)
-    weights = torch.exp2(scores - largest.clamp(min=_LOWEST)[..., None])
+    # Of exp2 in float64 PyTorch has no kernel ready: it would compile one.
+    weights = torch.exp((scores - largest.clamp(min=_LOWEST)[..., None]) / LOG2_E)
     total = weights.sum(-1)
     output = torch.einsum("bkgqn,bknd->bkgqd", _probabilities(scores), problem.value.double())
     return output.to(problem.query.dtype), largest.float(), total.float()

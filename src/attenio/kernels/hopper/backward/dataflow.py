@@ -20,6 +20,7 @@ from attenio.kernels.hopper.backward.config import BackwardConfig, config_of, gi
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, key_stationary_grids
 from attenio.kernels.hopper.backward.spilled_gradients import carries, spilled_gradients, spilled_grids
+from attenio.kernels.hopper.cuda.key_stationary import begin_compiling_key_stationary
 from attenio.kernels.hopper.cuda.proving import is_proven as is_proven_cuda
 from attenio.kernels.hopper.proving import (
     forward_by_definition,
@@ -85,6 +86,8 @@ def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
     masked, carried = band.masks(problem.queries, problem.keys, config.keys), config.spills and carries(problem)
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
+        if config.is_cuda:
+            begin_compiling_key_stationary(dtype, config.d, masked=masked)
         queries, keys = (2 * config.rows + 40, 3 * config.keys + 24) if masked else (4 * config.rows, 4 * config.keys)
         trial = small_problem(
             (2 * ROW_STEP + queries if carried else queries, keys), (config.d, config.width), dtype, device,

@@ -4,6 +4,7 @@ import ctypes
 import hashlib
 import os
 import site
+from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
@@ -38,8 +39,23 @@ def _places() -> list[Path]:
     return [*sorted(packed, reverse=True), *(Path(f"libnvrtc.so.{major}") for major in (13, 12))]
 
 
+_begun: dict[str, Future[bytes]] = {}
+
+
+def begin_compiling(source: str) -> None:
+    """Compile a text on a thread of its own, which ``compiled`` waits for: NVRTC needs no Python meanwhile."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="nvrtc")
+    _begun[source] = pool.submit(_made, source)
+    pool.shutdown(wait=False)
+
+
 def compiled(source: str) -> bytes:
     """The cubin of a text for Hopper: from disk, or by NVRTC."""
+    begun = _begun.pop(source, None)
+    return _made(source) if begun is None else begun.result()
+
+
+def _made(source: str) -> bytes:
     nvrtc = library()
     if nvrtc is None:
         raise CompileError("NVRTC is not there: install the package nvidia-cuda-nvrtc, or PyTorch for CUDA")

@@ -11,6 +11,7 @@ from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
+from attenio.kernels.hopper.cuda.compiler import begin_compiling
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import panel
@@ -99,6 +100,11 @@ def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
     masked = band.masks(problem.queries, problem.keys, KEYS)
     launcher = launcher_of(ELEMENTS[call.query.dtype], d, device, masked=masked)
     launch_compiled(launcher, KERNEL, programs, described, arguments, {"D": d, "MASKED": int(masked)})
+
+
+def begin_compiling_key_stationary(dtype: torch.dtype, d: int, *, masked: bool) -> None:
+    """Compile it beside whatever comes before its launch."""
+    begin_compiling(gradient_source(ELEMENTS[dtype], d, masked=masked))
 
 
 @lru_cache(maxsize=64)
