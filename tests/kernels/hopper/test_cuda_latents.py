@@ -30,8 +30,8 @@ from attenio.kernels.hopper.tiles import SHARED_BYTES
 from attenio.kernels.replay.tape import recorded
 
 BUILDS = [
-    LatentBuild(CudaLatentTiles(cluster=cluster, ahead=ahead), ranged, joins)
-    for cluster in (1, 2) for ahead in (0, 2) for ranged in (False, True) for joins in (False, True)
+    LatentBuild(CudaLatentTiles(cluster=cluster, ahead=ahead), ranged, wide_runs)
+    for cluster in (1, 2) for ahead in (0, 2) for ranged in (False, True) for wide_runs in (False, True)
 ]  # fmt: skip
 
 
@@ -56,7 +56,7 @@ class Driver(AbsentDriver):
         assert work.row_tiles == -(-rows // 64) and programs == batch * kv_heads * work.splits * work.row_tiles
         assert 0 <= work.first_key < work.stop_key <= keys
         size = (batch * kv_heads, work.splits, rows)
-        kind, count = (torch.float32 if work.splits > 1 else torch.bfloat16), batch * kv_heads * work.splits * rows
+        kind, count = (torch.float32 if 1 < work.splits < 16 else torch.bfloat16), batch * kv_heads * work.splits * rows
         output = memory(work.Output, count * 512, kind).view(*size, 512)
         largest, total = (memory(each, count, torch.float32).view(size) for each in (work.Largest, work.Total))
         query = q.view(batch, kv_heads, -1, work.queries, 576).double()
@@ -97,6 +97,7 @@ CASES = {
     "a window": (lambda: problem_of(1, 1, 80, 2, 4000, window=2000), 1, 2),
     "keys apart": (lambda: problem_of(1, 1, 130, 1, 3000, columns=640), 1, 0),
     "one run": (lambda: problem_of(7, 1, 66, 1, 70), 2, 2),
+    "runs in 16 bits": (lambda: problem_of(1, 1, 70, 1, 6000), 2, 2),
 }
 
 
@@ -104,11 +105,11 @@ CASES = {
 def test_a_launch_is_explained_and_hands_over_what_the_kernel_needs(found, name):
     torch.manual_seed(0)
     make, cluster, ahead = CASES[name]
-    problem = make()
-    choice = hopper.choose(problem, 6)
+    problem, narrow = make(), name == "runs in 16 bits"
+    choice = hopper.choose(problem, 40 if narrow else 6)
     assert (choice.language, choice.name) == ("CUDA C++", "split_latents_kernel") and choice.values_in_keys
     assert (choice.kernel.cluster, choice.kernel.ahead) == (cluster, ahead)
-    assert (choice.split.splits == 1) == (name == "one run")
+    assert (choice.split.splits == 1) == (name == "one run") and (choice.split.splits >= 16) == narrow
     with launches() as heard:
         mine = hopper.run(problem, choice)
     assert_forward(choice, heard)

@@ -133,7 +133,10 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
     results = runs = (output, largest, total)
     if splits > 1:
         part = (batch_heads, splits, rows)
-        runs = tuple(torch.empty(size, device=device) for size in ((*part, VALUE_WIDTH), part, part))
+        narrow = isinstance(tiles, CudaLatentTiles) and not cuda.has_wide_runs(split)
+        kind = query.dtype if narrow else torch.float32
+        sums = (torch.empty(part, device=device) for _ in range(2))
+        runs = (torch.empty((*part, VALUE_WIDTH), dtype=kind, device=device), *sums)
     if isinstance(tiles, CudaLatentTiles):
         cuda.launch_split_latents(problem, query, scale, runs, split, tiles)
     else:
@@ -170,7 +173,7 @@ def _join(runs: tuple[Tensor, ...], results: tuple[Tensor, ...], splits: int, ro
     launch(
         join_kernel, results[1].numel() * parts, (), (*runs, *results, splits, rows),
         (VALUE_WIDTH // parts, VALUE_WIDTH, at_once if parts > 1 else min(at_once, 16), True),
-        CompileOptions(overlaps=True, kinds=(results[0].dtype,)),
+        CompileOptions(overlaps=True, kinds=(runs[0].dtype, results[0].dtype)),
     )  # fmt: skip
 
 

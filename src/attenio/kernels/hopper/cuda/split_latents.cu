@@ -13,7 +13,7 @@
 //
 // A latent is loaded once for both products, and by a cluster once for two row tiles: each block loads half of it for
 // both. Constants (CLUSTER, UNITS, AHEAD: tiles that are brought to L2 in advance, RANGED: rows see different keys,
-// RUNS16: O is written in 16 bits, SHARED_BYTES) and the products scores_product(), held_scores_product(),
+// WIDE_RUNS: O is written in fp32, SHARED_BYTES) and the products scores_product(), held_scores_product(),
 // own_outputs_product() and their_outputs_product() are written in front of this text by `source.py`.
 
 // The last 64 columns of both halves of the queries, the own first, and those that are no values.
@@ -133,7 +133,7 @@ __device__ __forceinline__ void write_rows(const float (&o)[HALF / 2], const flo
 #pragma unroll
     for (int of = 0; of < 2; of++) {
         const int at = row + 8 * of;
-        if (RUNS16) {
+        if (!WIDE_RUNS) {
             u16 *to = static_cast<u16 *>(work.Output) + (out_row + at) * WIDTH + column;
 #pragma unroll
             for (int chunk = 0; chunk < HALF / 8; chunk += 4) {
