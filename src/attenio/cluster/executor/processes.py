@@ -13,6 +13,8 @@ from torch.distributed import distributed_c10d
 
 from attenio.cluster.executor.failures import Watch
 
+# How much of a group's timeout a rank waits for a message on NCCL.
+_NCCL_PATIENCE = 0.75
 # Tags of messages count from here, apart from those that others use.
 _FIRST_TAG, _TAGS = 2**24, 2**20
 
@@ -80,11 +82,13 @@ class _Posted:
         """What came; a peer that sends nothing in time, or is gone, ends this rank with a line that names it."""
         watch = self.end.watch
         for peer, work in self.works:
+            # NCCL's wait only orders streams, unless it is given a time; then it stops the host, which has launched by
+            # now what it computes meanwhile. PyTorch ends a process whose message took longer than its group's timeout.
+            patience = _NCCL_PATIENCE * watch.timeout if self.on_gpu else watch.timeout
             try:
-                # NCCL's wait orders streams and does not stop the host, unless it is given a time.
-                work.wait() if self.on_gpu else work.wait(watch.timeout)
+                work.wait(patience)
             except RuntimeError as error:
-                raise watch.blame(peer, self.end.form, _why(error, watch.timeout)) from None
+                raise watch.blame(peer, self.end.form, _why(error, patience)) from None
         self.kept.clear()
         return self.buffers
 
