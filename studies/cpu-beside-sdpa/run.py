@@ -2,10 +2,11 @@
 
     nice .venv/bin/python studies/cpu-beside-sdpa/run.py [--quick] [--processor-time] [--seconds 170]
 
-writes results.json beside this file: every sample of ours, of PyTorch's and of a function of Python that does nothing
-but call PyTorch's, taken in alternating order in one process, and what made it; ``answer.py`` turns it into answer.md.
+writes results.json beside this file: every sample of ours, of PyTorch's, of a function of Python that does nothing but
+call PyTorch's, and of PyTorch's once more, taken in alternating order in one process, and what made it; ``answer.py``
+turns it into answer.md. What PyTorch's misses beside itself is the noise of the method.
 A form is sampled for a quarter of a second: to stop as soon as a ratio is clear would stop at whatever is far off. All
-of it takes about six minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean mask made
+of it takes about seven minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean mask made
 before: it has no other way to say it. A growing cache has one key more at every call.
 ``--seconds`` ends after so many, and leaves what was measured in partial.json, from where the next run goes on: a
 machine need not be quiet for all of it at once. ``--processor-time`` is for a machine that others use: one thread, and
@@ -86,7 +87,7 @@ def bare(*given: Any, **options: Any) -> Tensor:
 
 
 def calls(point: Point) -> tuple[dict[str, Callable[[], object]], str]:
-    """Ours, theirs and the bare function, and what ours is explained as."""
+    """Ours, theirs, the bare function and theirs again, and what ours is explained as."""
     dtype, kv = DTYPES[point.dtype], max(1, point.heads // 4) if point.kind == "groups" else point.heads
     queries = 1 if point.kind in ("decode", "growing") else point.n
     keys = 2 * point.n if point.kind in ("cross", "growing") else point.n
@@ -114,7 +115,7 @@ def calls(point: Point) -> tuple[dict[str, Callable[[], object]], str]:
         return call
 
     made = {"attenio_us": of(attention, mask, **window), "sdpa_us": of(sdpa, theirs_mask)}
-    made["bare_us"] = of(bare, theirs_mask)
+    made |= {"bare_us": of(bare, theirs_mask), "again_us": of(sdpa, theirs_mask)}
     return made, explain(q, k, v, mask, **options, **window).choice.language
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from itertools import product
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from attenio import attention, explain
 from attenio.errors import AttenioError
 from attenio.kernels.choice import LIBRARY
-from attenio.kernels.cpu import beside, library, library_calls
+from attenio.kernels.cpu import beside, library, library_calls, repeated
 
 DOOR = sys.modules["attenio.kernels.attention"]  # the function has the same name
 
@@ -29,9 +30,9 @@ def anew():
 def called(monkeypatch):
     """How often PyTorch's own attention was called."""
     calls = []
-    for module, name in (
-        (library_calls, "scaled_dot_product_attention"), (DOOR, "scaled_dot_product_attention"),
-    ):  # fmt: skip
+    for module, name in product((library_calls, repeated, DOOR), ("scaled_dot_product_attention", "fused_attention")):
+        if not hasattr(module, name):
+            continue
         theirs = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, f=theirs, **o: (calls.append(1), f(*a, **o))[1])
     return calls
