@@ -1,4 +1,4 @@
-"""What the results of executor.py and one_gpu.py say, as executor.md."""
+"""What the results of executor.py, one_gpu.py and nccl.py say, as executor.md."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,11 @@ HERE = Path(__file__).parent
 
 def answer(results: dict[str, Any]) -> str:
     """The page."""
+    one_gpu, nccl = (json.loads((HERE / name).read_text(encoding="utf-8")) for name in ("one_gpu.json", "nccl.json"))
+    return "\n".join([*_beside_others(results), "", *_on_one_gpu(one_gpu), "", *_on_nccl(nccl)]) + "\n"
+
+
+def _beside_others(results: dict[str, Any]) -> list[str]:
     rows = results["problems"]
     resent = sum(row["contenders"]["attenio"]["resent_segments"] for row in rows)
     lines = [
@@ -50,7 +55,64 @@ def answer(results: dict[str, Any]) -> str:
         "",
         f"attenio {ours['version']}, commit {ours['commit']}, {ours['date']}; others {made['date']}: {versions}.",
     ]
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+def _on_one_gpu(results: dict[str, Any]) -> list[str]:
+    """Sixteen ranks that are threads."""
+    made, cases = results["provenance"], results["cases"]
+    lines = [
+        "## Sixteen virtual devices on one GPU",
+        "",
+        f"`one_gpu.py` on an {made['device_name']}, n = {cases[0]['n']:,}, forward and backward, bf16 (commit"
+        f" {made['commit']}, {made['date']}). Errors are relative, by norm, against float64, of sampled rows and keys:"
+        " the largest of O, dQ, dK and dV.",
+        "",
+        "| problem | grid of heads, queries and keys | error | of one device | bytes of all stages as planned |",
+        "|---|---|--:|--:|---|",
+    ]
+    for found in cases:
+        grid = " x ".join(str(found["case"]["grid"][name]) for name in ("heads", "queries", "keys"))
+        worst, alone = (max(found[f"errors_of_{who}"].values()) for who in ("ranks", "one_device"))
+        planned = "yes" if found["bytes_as_planned"] else "no"
+        lines.append(f"| {found['case']['name']} | {grid} | {worst:.4f} | {alone:.4f} | {planned} |")
+    return lines
+
+
+def _on_nccl(results: dict[str, Any]) -> list[str]:
+    """Ranks that are processes on one GPU."""
+    made, runs = results["provenance"], results["runs"]
+    refused = next(run["refused"][0].split("]: ")[-1] for run in runs if not run["by_rank"])
+    lines = [
+        "## NCCL",
+        "",
+        f"`nccl.py`: NCCL {made['nccl']}, PyTorch {made['torch']}, {made['device_name']} (commit {made['commit']},"
+        f" {made['date']}). There was one GPU, and NCCL refuses two ranks of one host on it: *{refused}*. So each rank"
+        " says that it is a host of its own, and NCCL sends through sockets: the code is that of ranks on GPUs of their"
+        " own, the times are not, and are left out. Forward and backward, bf16, d = 64; the largest error of O, dQ, dK"
+        f" and dV as above; every rank sent the planned bytes in each of {results['samples']} steps.",
+        "",
+        "| ranks | grid of queries, keys and heads | problem | error | of one device | most bytes of a rank |",
+        "|--:|---|---|--:|--:|--:|",
+    ]
+    for run in (run for run in runs if run["by_rank"]):
+        for rows in zip(*run["by_rank"], strict=True):
+            asked, grid = rows[0]["problem"], " x ".join(map(str, rows[0]["grid"]))
+            kind = f"window {asked['window']}" if "window" in asked else "causal" if asked["is_causal"] else "dense"
+            worst, alone = (
+                max(max(row[f"errors_of_{who}"].values()) for row in rows) for who in ("ranks", "one_device")
+            )
+            most = max(row["planned_bytes"] for row in rows)
+            lines.append(
+                f"| {run['ranks']} | {grid} | {kind}, {asked['heads']}/{asked['kv_heads']} x {asked['n']:,} |"
+                f" {worst:.4f} | {alone:.4f} | {most:,} |"
+            )
+    lines += ["", f"What the other rank of two says, with a timeout of {results['timeout_s']} s:", ""]
+    for how, run in results["failures"].items():
+        found = next(each for each in run["by_rank"] if each["rank"] == 0)
+        said = found["said"].split(": ", 1)[1].split("; rank 0 ends")[0]
+        lines.append(f"- a rank {how}: *{said}*, after {found['seconds']:.1f} s")
+    return lines
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ def made() -> dict[str, Any]:
     asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     named = asdict(provenance())
     return {
-        **named, "commit": named["commit"] or os.environ.get("COMMIT"),
+        **named, "commit": os.environ.get("COMMIT") or named["commit"],
         "device_name": torch.cuda.get_device_name(), "gpus": torch.cuda.device_count(),
         "driver": subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()[0],
         "cuda": torch.version.cuda, "nccl": ".".join(map(str, torch.cuda.nccl.version())),

@@ -168,12 +168,18 @@ def _launch_gluon(
 
 
 def _join(runs: tuple[Tensor, ...], results: tuple[Tensor, ...], splits: int, rows: int) -> None:
-    """Bring runs together; a program takes all columns of a row where rows are many."""
+    """Bring runs together; a program takes all columns of a row where rows are many.
+
+    Many runs in 16 bits are added up within a warp: 64 took 7 us with four warps, 6 with two and 4 with one.
+    """
     at_once, parts = min(1 << (splits - 1).bit_length(), 64), 1 if results[1].numel() >= 1024 else 4
     launch(
         join_kernel, results[1].numel() * parts, (), (*runs, *results, splits, rows),
         (VALUE_WIDTH // parts, VALUE_WIDTH, at_once if parts > 1 else min(at_once, 16), True),
-        CompileOptions(overlaps=True, kinds=(runs[0].dtype, results[0].dtype)),
+        CompileOptions(
+            warps=1 if parts > 1 and runs[0].dtype != torch.float32 else 4, overlaps=True,
+            kinds=(runs[0].dtype, results[0].dtype),
+        ),
     )  # fmt: skip
 
 
