@@ -199,7 +199,9 @@ def main() -> None:
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
     parser.add_argument("--only", choices=("scores", "paged", "latents"), help="one part alone")
     parser.add_argument("--few", action="store_true", help="the first size only")
-    parser.add_argument("--named", default="", help="of sinks and caps only cases whose names have this in them")
+    parser.add_argument(
+        "--named", action="append", default=[], help="of sinks and caps only cases whose names have all of these"
+    )
     asked = parser.parse_args()
     expect_gpu()
     warnings.filterwarnings("ignore", message="Argument aux_data")  # FlashAttention-4's compiler, at every form
@@ -213,7 +215,7 @@ def main() -> None:
     if asked.only in (None, "scores"):
         sizes = SIZES[:1] if asked.few else SIZES
         cases = [Case(size, form, direction) for direction in DIRECTIONS for size in sizes for form in FORMS]
-        scores(file, before, made, [case for case in cases if asked.named in case.name])
+        scores(file, before, made, [case for case in cases if all(each in case.name for each in asked.named)])
 
 
 def scores(file: Path, before: dict[str, Any], made: dict[str, Any], cases: list[Case]) -> Any:
