@@ -45,6 +45,7 @@ from attenio.names import refuse_keyword
 _NO_DROPOUT, _is_compiling = 0.0, torch.compiler.is_dynamo_compiling
 _last_dense = _last_causal = _last_masked = seen_once(None)
 _tame: tuple[Any, int] = (type(None), 0)  # a mask that was looked at, and how often it was written to before
+_is_fused_allowed = torch._C._get_flash_sdp_enabled  # sdpa_kernel() and torch.backends forbid it
 _type, _is_grad_enabled, _is_any_autocast_enabled = type, torch.is_grad_enabled, torch._C._is_any_autocast_enabled
 _BOOL, _ANY_TYPE, _WIDE_TYPES = torch.bool, is_any_type_fast(), frozenset((torch.float32, torch.float64))
 # As beside.is_short has it; and the form of the last call that was looked up, as layers repeat it.
@@ -165,7 +166,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
             # As the last call, whose form is known to go to PyTorch.
             last = _last_masked if attn_mask is not None else _last_causal if is_causal else _last_dense
             same_scale, grouped, is_same, compute, rest = last
-            if scale is same_scale and enable_gqa is grouped and not more:
+            if scale is same_scale and enable_gqa is grouped and not more and _is_fused_allowed():
                 if attn_mask is None:
                     if is_same(query, key, value):
                         if compute is not None:

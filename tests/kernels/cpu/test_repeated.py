@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.kernels.cpu.test_beside import DOOR, anew, drawn  # noqa: F401 - a fixture of all tests here
 from tests.kernels.definition import definition
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from attenio import attention
@@ -190,3 +191,15 @@ def test_forms_in_turns_and_growing_caches_make_no_guards(guards):
             attention(q, k, v)
             attention(torch.cat((q, q), 2), k, v)
     assert 0 < len(guards) <= repeated._MOST_GUARDS
+
+
+@needs_fused
+def test_pytorchs_switches_of_its_kernels_are_followed():
+    q = torch.randn(1, 2, 16, 8, requires_grad=True)
+    for _ in range(4):
+        assert "Flash" in type(attention(q, q, q).grad_fn).__name__
+    with sdpa_kernel(SDPBackend.MATH):  # the only one that has second derivatives
+        (first,) = torch.autograd.grad(attention(q, q, q).square().sum(), q, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), q)
+    assert second.norm() > 0
+    assert "Flash" in type(attention(q, q, q).grad_fn).__name__
