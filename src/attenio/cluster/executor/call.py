@@ -56,11 +56,17 @@ class ClusterCall:
         """What ranks compare."""
         shapes = (f"{name} {'x'.join(map(str, shape))}" for name, shape in self._shapes)
         return "; ".join((
-            *shapes, str(self.dtype).removeprefix("torch."), f"band {self.below} to {self.above}",
+            *shapes, str(self.dtype).removeprefix("torch."), *self._limits,
             f"scale {self.scale!r}", f"{told(self.sharding)} tokens",
             f"grid {self.grid}" if self.layout is None else f"{kind(self.layout)} {self.layout}",
             f"attenio {attenio.__version__}",
         ))  # fmt: skip
+
+    @property
+    def _limits(self) -> list[str]:
+        """How far from its own position a query sees keys, where that is limited."""
+        sides = {"keys before a query": -self.below, "keys after a query": self.above}
+        return [f"{far} {side} seen" for side, far in sides.items() if far < UNBOUNDED]
 
     @property
     def _shapes(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
