@@ -16,7 +16,7 @@ from attenio.files import write_atomically
 from attenio.measurement.profile import CONTENDERS, Profiled, profiles
 from attenio.measurement.provenance import provenance
 from attenio.measurement.result import OURS_REPEATING
-from attenio.measurement.software import software_of
+from attenio.measurement.software import expect_gpu, software_of
 from attenio.workload import Direction, Workload
 
 # Workloads that are counted in one process, and written down together.
@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
     given = parser.parse_args()
+    expect_gpu()
     file, made = given.into / "results.json", asdict(provenance())
     made["commit"] = given.commit or made["commit"]
     kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"cases": []}

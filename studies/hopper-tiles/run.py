@@ -122,7 +122,11 @@ def asked() -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", help="widths of keys and values, as 64/64: others stay as they were measured"
     )
-    return parser.parse_args()
+    given = parser.parse_args()
+    known = {f"{each.d}/{each.width}" for each in variants()}
+    for widths in set(given.only or ()) - known:
+        parser.error(f"--only {widths} names no widths of this study; use some of {' '.join(sorted(known))}")
+    return given
 
 
 def is_asked(d: int, width: int) -> bool:
