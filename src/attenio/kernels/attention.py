@@ -24,7 +24,7 @@ from attenio.kernels.call.choice import follow_short_bytes
 from attenio.kernels.call.dropout import drawn_seed
 from attenio.kernels.call.jagged import attend_jagged, is_jagged
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
-from attenio.kernels.call.options import Options
+from attenio.kernels.call.options import OPTIONS, Options
 from attenio.kernels.call.pages.problem import PageArguments
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
@@ -33,7 +33,7 @@ from attenio.kernels.choice import attend_pages
 from attenio.kernels.cpu.beside import PLAIN, Form, Way, choose, known_way, way_of
 from attenio.kernels.cpu.library import is_any_type_fast
 from attenio.kernels.cpu.library_calls import is_tame
-from attenio.kernels.cpu.repeated import Last, fused_attention, repeated, seen_once
+from attenio.kernels.cpu.repeated import NEVER, Last, forget_forms, fused_attention, repeated
 from attenio.kernels.replay.repeating import known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, output_of, with_lse
@@ -43,7 +43,8 @@ from attenio.names import refuse_keyword
 
 # What the shortest way reads stands side by side here, and so in memory. Among it the last form of each kind.
 _NO_DROPOUT, _is_compiling = 0.0, torch.compiler.is_dynamo_compiling
-_last_dense = _last_causal = _last_masked = seen_once(None)
+_last_dense = _last_causal = _last_masked = NEVER
+_seen: Any = None  # what the last form without a guard was found by
 _tame: tuple[Any, int] = (type(None), 0)  # a mask that was looked at, and how often it was written to before
 _is_fused_allowed = torch._C._get_flash_sdp_enabled  # sdpa_kernel() and torch.backends forbid it
 _type, _is_grad_enabled, _is_any_autocast_enabled = type, torch.is_grad_enabled, torch._C._is_any_autocast_enabled
@@ -59,9 +60,10 @@ _REFUSALS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
 
 def _begin_anew(number: int) -> None:
-    global _short_bytes, _plain, _last_dense, _last_causal, _last_masked
-    _short_bytes, _plain = number, ()
-    _last_dense = _last_causal = _last_masked = seen_once(None)
+    global _short_bytes, _plain, _seen, _last_dense, _last_causal, _last_masked
+    _short_bytes, _plain, _seen = number, (), None
+    _last_dense = _last_causal = _last_masked = NEVER
+    forget_forms()
 
 
 follow_short_bytes(_begin_anew)
@@ -75,16 +77,15 @@ def _looked_up(form: Form) -> Way | None:
     return way
 
 
-def _follow(given: tuple[Tensor, ...], form: Any, last: Last, causal: bool, scale: float | None, gqa: bool) -> None:
-    """The form of a call that PyTorch's own attention computes is the last one, with a guard if it was that before."""
+def _repeat(form: Last, causal: bool, mask: Tensor | None) -> None:
+    """Calls of this kind are expected to be of this form."""
     global _last_dense, _last_causal, _last_masked
-    now = repeated(given, last, causal=causal, scale=scale, gqa=gqa) if form == last[-1][2] else seen_once(form)
-    if len(given) > 3:  # with a mask
-        _last_masked = now
+    if mask is not None:
+        _last_masked = form
     elif causal:
-        _last_causal = now
+        _last_causal = form
     else:
-        _last_dense = now
+        _last_dense = form
 
 
 def _is_tame(mask: Tensor) -> bool:
@@ -94,9 +95,6 @@ def _is_tame(mask: Tensor) -> bool:
     if tame and not mask.is_inference():
         _tame = ref(mask), mask._version
     return tame
-
-
-_OPTIONS = frozenset(Options.__annotations__)
 
 
 def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention
@@ -155,6 +153,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
+    global _seen
     kind: Any = None  # a mask's type, or a window
     way: Way | None = None
     if (
@@ -166,7 +165,8 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
             # As the last call, whose form is known to go to PyTorch.
             last = _last_masked if attn_mask is not None else _last_causal if is_causal else _last_dense
             same_scale, grouped, is_same, compute, rest = last
-            if scale is same_scale and enable_gqa is grouped and not more and _is_fused_allowed():
+            like = scale is same_scale or (_type(scale) is float and scale == same_scale)
+            if like and enable_gqa is grouped and not more and _is_fused_allowed():
                 if attn_mask is None:
                     if is_same(query, key, value):
                         if compute is not None:
@@ -193,11 +193,10 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
             elif attn_mask is None or (
                 attn_mask.is_cpu and ((kind := attn_mask.dtype) is _BOOL or kind is query.dtype)
             ):
-                found: Any = None  # what the form is found by
                 if _is_grad_enabled():
                     keys = key.shape
                     if keys == value.shape:
-                        found = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
+                        found: Any = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
                         if kind is None or kind is _BOOL or is_tame(attn_mask):
                             way = PLAIN if found == _plain else _looked_up(found)
                 elif (size := key.nbytes) == value.nbytes:
@@ -211,9 +210,14 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                         heads = enable_gqa and key.shape[:-2]
                         found = (query.shape, size.bit_length(), query.dtype, is_causal, scale, enable_gqa, kind, heads)
                         way = PLAIN if found == _plain else _looked_up(found)
-                if way is not None and (rest[3] or found != rest[2]) and (attn_mask is None or not is_causal):
-                    given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
-                    _follow(given, found, last, is_causal, scale, enable_gqa)
+                if way is not None and (attn_mask is None or not is_causal):
+                    if found != _seen:
+                        _seen = found
+                        if is_same is not bool:  # a guard of another form
+                            _repeat(NEVER, is_causal, attn_mask)
+                    elif rest[3] or rest[2] != found:
+                        now = repeated((query, key, value, attn_mask), last, found, is_causal, scale, enable_gqa)
+                        _repeat(now, is_causal, attn_mask)
                 if way is PLAIN:
                     if scale is None and not enable_gqa and not is_causal:
                         return scaled_dot_product_attention(query, key, value, attn_mask)
@@ -226,8 +230,8 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                     return answer
         except _REFUSALS:
             pass
-    if more and not _is_compiling() and not _OPTIONS.issuperset(more):
-        name = next(name for name in more if name not in _OPTIONS)
+    if more and not _is_compiling() and not OPTIONS.issuperset(more):
+        name = next(name for name in more if name not in OPTIONS)
         refuse_keyword("attention()", name, signature(attention).parameters, NICKNAMES)
     return _attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, **more)
 

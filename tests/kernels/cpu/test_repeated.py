@@ -179,7 +179,18 @@ def test_groups_are_refused_where_they_are_not_asked_for_after_repeated_calls_th
 
 
 @needs_fused
-def test_forms_in_turns_and_growing_caches_make_no_guards(guards):
+def test_a_scale_that_is_computed_anew_at_every_call_is_the_same_one(guards, fused):
+    q, k, v = drawn()
+    for scale in ("0.3", "0.3", "0.3", "0.3"):
+        attention(q, k, v, scale=float(scale))
+    assert len(guards) == 1 and len(fused) == 1
+    torch.testing.assert_close(attention(q, k, v, scale=float("0.4")), definition(q, k, v, scale=0.4))
+    with pytest.raises(AttenioError):
+        attention(q, k, v, scale="0.3")
+
+
+@needs_fused
+def test_forms_in_turns_and_growing_caches_make_no_or_few_guards(guards):
     q, k, v = drawn(queries=1, keys=256)
     with torch.no_grad():
         for n in range(100, 130):
@@ -187,19 +198,25 @@ def test_forms_in_turns_and_growing_caches_make_no_guards(guards):
             attention(q, k, v)
     assert not guards
     with torch.no_grad():
+        for n in (100, 101) * 20:
+            for _ in range(2):
+                attention(q, k[:, :, :n], v[:, :, :n])
+    assert len(guards) == 2
+    with torch.no_grad():
         for _ in range(30):  # as many bytes of keys
             attention(q, k, v)
             attention(torch.cat((q, q), 2), k, v)
-    assert 0 < len(guards) <= repeated._MOST_GUARDS
+    assert 2 < len(guards) <= 2 + repeated._MOST_GUARDS
 
 
 @needs_fused
-def test_pytorchs_switches_of_its_kernels_are_followed():
-    q = torch.randn(1, 2, 16, 8, requires_grad=True)
+def test_pytorchs_switches_of_its_kernels_are_followed(fused):
+    q, k, v = (torch.randn(1, 2, 16, 8, requires_grad=True) for _ in range(3))
     for _ in range(4):
-        assert "Flash" in type(attention(q, q, q).grad_fn).__name__
+        assert "Flash" in type(attention(q, k, v).grad_fn).__name__
+    assert len(fused) == 1
     with sdpa_kernel(SDPBackend.MATH):  # the only one that has second derivatives
-        (first,) = torch.autograd.grad(attention(q, q, q).square().sum(), q, create_graph=True)
+        (first,) = torch.autograd.grad(attention(q, k, v).square().sum(), q, create_graph=True)
         (second,) = torch.autograd.grad(first.sum(), q)
     assert second.norm() > 0
-    assert "Flash" in type(attention(q, q, q).grad_fn).__name__
+    assert "Flash" in type(attention(q, k, v).grad_fn).__name__ and len(fused) == 2

@@ -26,3 +26,6 @@ class Options(TypedDict, total=False):
     pages: Any
     lengths: Any
     page_scales: tuple[Tensor, Tensor] | None
+
+
+OPTIONS = frozenset(Options.__annotations__)

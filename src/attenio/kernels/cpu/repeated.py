@@ -29,19 +29,45 @@ _NO_SCALE: Any = object()
 # gradients beside it may be wrong; what the form was found by, and how many guards may still be made of it. No class of
 # its own: tuples are what Python takes apart fastest.
 Last: TypeAlias = tuple[float | None, bool, Callable[..., bool], Any, tuple[bool, bool, Any, int]]
+# No form, which nothing is like.
+NEVER: Last = (_NO_SCALE, False, bool, bool, (False, False, None, _MOST_GUARDS))
+# Forms that came before, by what they were found by, is_causal and whether there is a mask.
+_forms: dict[tuple[Any, bool, bool], Last] = {}
+_MOST_FORMS = 64
 
 
-def seen_once(form: Any) -> Last:
-    """A form that no call repeated yet; nothing is like it."""
-    return _NO_SCALE, False, bool, bool, (False, False, form, _MOST_GUARDS)
+def forget_forms() -> None:
+    """Make guards anew."""
+    _forms.clear()
 
 
-def repeated(given: tuple[Tensor, ...], last: Last, *, causal: bool, scale: float | None, gqa: bool) -> Last:
-    """The form of a call that goes to PyTorch's own attention, where the kernel that it takes can be called.
+def repeated(
+    every: tuple[Tensor | None, ...], last: Last, found: Any, causal: bool, scale: float | None, gqa: bool
+) -> Last:
+    """The form of calls that PyTorch's own attention computes and that came twice, found by the same.
 
-    ``given``: queries, keys, values, and a mask if there is one.
+    ``every``: queries, keys, values, and a mask or None. ``last``: the form that the call was compared with.
     """
-    *_, (_, _, form, more) = last
+    given = tuple(each for each in every if each is not None)
+    which = found, causal, len(given) > 3
+    known = _forms.get(which, NEVER)
+    if known is not NEVER and known is not last:
+        return known
+    if len(_forms) >= _MOST_FORMS:
+        _forms.clear()
+    left = known[-1][-1] - 1
+    made = _guarded(given, causal=causal, scale=scale, gqa=gqa)
+    if made is not None:
+        now = _forms[which] = *made[:-1], (*made[-1], found, left)
+    elif known is NEVER:
+        return *NEVER[:-1], (False, False, found, 0)
+    else:  # as it was, for calls that nothing watches or forbids
+        now = _forms[which] = *known[:-1], (*known[-1][:-1], left)
+    return now
+
+
+def _guarded(given: tuple[Tensor, ...], *, causal: bool, scale: float | None, gqa: bool) -> tuple[Any, ...] | None:
+    """A form with a guard of these tensors, where the kernel that PyTorch takes for them can be called."""
     key, mask = given[1], given[3] if len(given) > 3 else None
     wants = any(each.requires_grad for each in given)
     if not (
@@ -49,7 +75,7 @@ def repeated(given: tuple[Tensor, ...], last: Last, *, causal: bool, scale: floa
         and (torch.is_grad_enabled() or not wants)
         and not (mask is not None and mask.requires_grad)
     ):
-        return _NO_SCALE, gqa, bool, bool, (False, False, form, 0)
+        return None
     # The weight of an only key is 1 whatever its score, and a scale of 0 makes its gradients exact.
     weightless = torch.is_grad_enabled() and key.shape[-2] == 1
     converts = mask is not None and mask.dtype == torch.bool
@@ -64,7 +90,7 @@ def repeated(given: tuple[Tensor, ...], last: Last, *, causal: bool, scale: floa
     )
     looks = wants and mask is not None and not (converts or weightless)
     function = None if weightless and mask is None else partial(compute, **said) if said else compute
-    return scale, gqa, guard.check, function, (not converts, looks, form, more - 1)
+    return scale, gqa, guard.check, function, (not converts, looks)
 
 
 def _are_fused(given: tuple[Tensor, ...], *, causal: bool, scale: float | None, gqa: bool) -> bool:
