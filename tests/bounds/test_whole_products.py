@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from attenio.bounds.backward.fused_epochs import fused_gradient_epochs, fused_gradient_words
 from attenio.bounds.epochs import products_per_epoch
 from attenio.bounds.fused_epochs import fused_epoch_words, fused_epochs
-from attenio.bounds.whole_products import LARGEST_FAST_WORDS, most_whole_products, whole_product_words
+from attenio.bounds.whole_products import (
+    LARGEST_BUDGET,
+    LARGEST_FAST_WORDS,
+    budget_with_few_fresh_pairs,
+    budget_without_fresh_pairs,
+    most_whole_products,
+    whole_product_words,
+)
 from attenio.dataflows import execute
 from attenio.errors import DoesNotFit
 from attenio.planning import best_plan_for
@@ -77,11 +84,66 @@ def test_tiny_memories_gain_up_to_three_tenths_and_larger_ones_nothing(direction
     for fast_words, gain in ((3, 1.299), (4, 1.25), (16, 1.08), (42, 1.04)):
         real = halves * workload.scores * 64 / fast_words**0.5
         assert bound(workload, fast_words).words + workload.scores == pytest.approx(gain * real, rel=5e-3)
-    assert whole_product_words(1e9, 128.0, 64.0, 43.0) == 0.0
+    assert whole_product_words(1e9, 128.0, budget_without_fresh_pairs(64.0), 43.0) == 0.0
+    assert whole_product_words(1e9, 128.0, budget_with_few_fresh_pairs(64.0), 148.0) > 0.0
     assert whole_product_words(1e9, 1e4, 1e4, float(LARGEST_FAST_WORDS + 1)) == 0.0
+
+
+def most_with_fresh_pairs(words: int, d: int) -> int:
+    """The most products of an epoch into which all of a row and of a key flow, or of more: ``rows`` of them below."""
+    best = 0
+    for rows in range(2, words // d + 1):
+        fresh = rows * rows // 4
+        for pairs in range(words - rows * d + 1):
+            left = words - pairs - rows * d  # words beyond those that every column of the scores has
+            gains = np.full(left + 1, d * min(pairs, fresh))
+            for _ in range(d):
+                after = gains.copy()
+                for more in range(1, left + 1):
+                    does = min(pairs, (rows + more) ** 2 // 4)
+                    after[more:] = np.maximum(after[more:], gains[: left + 1 - more] + does - min(pairs, fresh))
+                    if does == pairs:
+                        break
+                gains = after
+            for spent in range(2, left + 1):
+                for column in range(2, spent + 1):
+                    does = min(pairs + fresh, column * column // 4)
+                    gains[spent] = max(gains[spent], gains[spent - column] + does)
+                    if does == pairs + fresh:
+                        break
+            best = max(best, int(gains.max()))
+    return best
+
+
+@pytest.mark.parametrize(("d", "words", "more"), [(3, 21, 22), (4, 37, 38), (5, 46, 47), (6, 69, 70), (7, 82, 83)])
+def test_pairs_made_afresh_add_nothing_up_to_a_budget_and_something_beyond(d: int, words: int, more: int) -> None:
+    most = most_whole_products(more)
+    assert budget_with_few_fresh_pairs(float(d)) <= words
+    assert all(most_with_fresh_pairs(some, d) <= most[some] for some in range(2 * d, words + 1, 3))
+    assert most_with_fresh_pairs(words, d) <= most[words]
+    assert most_with_fresh_pairs(more, d) > most[more]
+
+
+def test_a_width_of_sixteen_serves_for_the_largest_budget() -> None:
+    assert budget_with_few_fresh_pairs(16.0) == 384.0
+    assert budget_with_few_fresh_pairs(18.0) == LARGEST_BUDGET == 3 * LARGEST_FAST_WORDS + 1
+    most = most_whole_products(60)
+    assert all(most_with_fresh_pairs(some, 16) < most[some] for some in (32, 45, 60))
+
+
+def test_a_run_of_one_epoch_obeys_too() -> None:
+    most = most_whole_products(LARGEST_BUDGET)
+    for fast_words in range(3, LARGEST_FAST_WORDS + 1):
+        lengths = np.arange(fast_words, 2 * fast_words + 2)[:, None]
+        clocks = np.arange(LARGEST_BUDGET + 1)[None, :]
+        short = clocks <= fast_words + lengths
+        done = most[np.minimum(clocks, LARGEST_BUDGET)]
+        assert not (short & (lengths * done > (clocks + lengths - fast_words) * most[fast_words + lengths])).any()
 
 
 @pytest.mark.parametrize("words_of", [fused_epoch_words, fused_gradient_words])
 def test_arrays_say_what_floats_say(words_of) -> None:
-    points = list(product((1e3, 1e8), (4.0, 16.0, 130.0), (8.0, 64.0), (3.0, 8.0, 33.0, 64.0, 65.0), (1.0, 3.0)))
+    points = list(
+        product((1e3, 1e8), (4.0, 16.0, 130.0), (8.0, 64.0), (3.0, 8.0, 33.0, 64.0, 65.0, 148.0, 149.0), (1.0, 3.0))
+    )
     assert words_of(*np.array(points).T).tolist() == [words_of(*point) for point in points]

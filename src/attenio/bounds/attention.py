@@ -18,6 +18,7 @@ from attenio.bounds.backward import (
 )
 from attenio.bounds.compulsory import compulsory
 from attenio.bounds.fast_products import fast_product_words, fast_products
+from attenio.bounds.few_words import few_words
 from attenio.bounds.floats import Floats
 from attenio.bounds.fused_epochs import fused_epoch_words, fused_epochs
 from attenio.bounds.lower_bound import LowerBound, Strength
@@ -138,7 +139,12 @@ def _gradient_bounds(workload: Workload, fast_words: int, units: int) -> tuple[L
 def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
     """The bounds of the forward pass that hold for every algorithm with ordinary or fast products, but compulsory."""
     alone = workload.towards(Direction.FORWARD)
-    one_memory = whole_epochs(workload, fast_words), row_sums(workload, fast_words), *mask_edges(alone, fast_words)
+    one_memory = (
+        whole_epochs(workload, fast_words),
+        row_sums(workload, fast_words),
+        *mask_edges(alone, fast_words),
+        *few_words(workload, fast_words),
+    )
     return (
         score_epochs(workload, fast_words, units=units),
         output_epochs(workload, fast_words, units=units),
@@ -200,8 +206,9 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
     """The largest bound for ordinary products at every point of a sweep, as ``largest_ordinary(bounds_for(...))``.
 
     All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Not among them are
-    step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums, which count rows
-    (``row_sum_words``), passing-sums, which count entries (``passing_sum_words``), and mask-edges (``edge_words``).
+    step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums and few-words, which count rows
+    (``row_sum_words``, ``few_word_words``), passing-sums, which count entries (``passing_sum_words``), and mask-edges
+    (``edge_words``).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]

@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from attenio.bounds.epochs import whole_words
-from attenio.bounds.floats import Floats, where
+from attenio.bounds.floats import Floats, any_of, larger, smaller, where
 
-# Beyond this the whole numbers are within four per cent of what reals say.
-LARGEST_FAST_WORDS = 64
+# Beyond this whole numbers are within two per cent of what reals say; epochs have up to three times that and a word.
+LARGEST_FAST_WORDS = 148
+LARGEST_BUDGET = 3 * LARGEST_FAST_WORDS + 1
 
 
 def most_whole_products(words: int) -> npt.NDArray[np.int64]:
@@ -35,7 +36,7 @@ def most_whole_products(words: int) -> npt.NDArray[np.int64]:
 @lru_cache(maxsize=1)
 def _best_epochs() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """For every fast memory, the length of the epoch with the most words for a product, and its products."""
-    most = most_whole_products(3 * LARGEST_FAST_WORDS + 1)
+    most = most_whole_products(LARGEST_BUDGET)
     lengths, products = np.ones(LARGEST_FAST_WORDS + 1), np.ones(LARGEST_FAST_WORDS + 1)
     for fast_words in range(1, LARGEST_FAST_WORDS + 1):
         tried = [length for length in range(fast_words, 2 * fast_words + 2) if most[fast_words + length]]
@@ -49,21 +50,35 @@ _FIVE_LENGTHS = np.array([1, 3, 2, 4, 4, 11, 10, 14, 13, 12, 15, 20, 19, 25, 24,
 _FIVE_PRODUCTS = np.array([1, 1, 1, 3, 4, 12, 12, 18, 18, 18, 24, 34, 34, 46, 46, 46, 66], dtype=float)
 
 
-def whole_product_words(
-    scores: Floats, products: Floats, narrow: Floats, fast_words: Floats, units: Floats = 1.0, *, five: bool = False
-) -> Floats:
-    """Words for so many products of each of the pairs, of which one tick is free; nothing unless 3M + 1 < 2 narrow.
+def budget_without_fresh_pairs(narrow: Floats) -> Floats:
+    """The most words of an epoch with no room for two rows of this width, of which a pair could be made afresh."""
+    return 2.0 * narrow - 1.0
 
-    ``narrow`` is the width of the rows that a pair would be made afresh of: an epoch has no room for two of them.
+
+def budget_with_few_fresh_pairs(d: Floats) -> Floats:
+    """The most words of an epoch of the forward pass that does no more with pairs made afresh than without.
+
+    Up to 3d²/2 words that was computed for widths up to 16, and what holds for a width holds for larger ones.
+    """
+    return larger(budget_without_fresh_pairs(d), smaller(1.5 * d * d, float(LARGEST_BUDGET)))
+
+
+def whole_product_words(
+    scores: Floats, products: Floats, budget: Floats, fast_words: Floats, units: Floats = 1.0, *, five: bool = False
+) -> Floats:
+    """Words for so many products of each of the pairs, of which one tick is free; nothing unless 3M + 1 <= budget.
+
+    Up to that ``budget`` of words an epoch does no more with pairs that are made afresh than without.
     ``five`` counts all products of a gradient, for two ticks that are free.
     """
-    lengths, most = (_FIVE_LENGTHS, _FIVE_PRODUCTS) if five else _best_epochs()
+    largest = len(_FIVE_LENGTHS) - 1 if five else LARGEST_FAST_WORDS
     length: Floats
     done: Floats
-    tiny = (fast_words < len(lengths)) & (3.0 * fast_words + 1.0 < 2.0 * narrow)
+    tiny = (fast_words <= largest) & (3.0 * fast_words + 1.0 <= budget)
+    if not any_of(tiny):
+        return where(tiny, 0.0, 0.0)
+    lengths, most = (_FIVE_LENGTHS, _FIVE_PRODUCTS) if five else _best_epochs()
     if type(tiny) is bool:
-        if not tiny:
-            return 0.0
         length, done = float(lengths[int(fast_words)]), float(most[int(fast_words)])
     else:
         place = np.where(tiny, fast_words, 1.0).astype(np.int64)

@@ -65,13 +65,12 @@ def test_a_forward_pass_and_then_a_backward_one_do_not_beat_a_step(
 @laws
 @given(shapes(), directions, st.integers(1, 2**24))
 def test_a_larger_fast_memory_never_raises_a_gradient_bound(shape: Shape, direction: Direction, more: int) -> None:
-    for mine, larger in zip(
-        bounds_for(workload_of(shape, direction), shape.fast),
-        bounds_for(workload_of(shape, direction), shape.fast + more),
-        strict=True,
-    ):
-        if mine.theorem in ("compulsory", "gradient-rows", "li-liang", "nonzeros"):
-            assert larger.words <= mine.words
+    workload = workload_of(shape, direction)
+    mine, larger = (
+        {bound.theorem: bound.words for bound in bounds_for(workload, fast)} for fast in (shape.fast, shape.fast + more)
+    )
+    for theorem in ("compulsory", "gradient-rows", "li-liang", "nonzeros"):
+        assert larger.get(theorem, 0) <= mine.get(theorem, 0)
 
 
 @laws

@@ -6,7 +6,7 @@ from attenio.bounds.epochs import product_epochs
 from attenio.bounds.floats import Floats, larger, smaller
 from attenio.bounds.lower_bound import MAKES_SCORES, LowerBound, Strength, all_units, between_units
 from attenio.bounds.recomputed_scores import counted_products
-from attenio.bounds.whole_products import whole_product_words
+from attenio.bounds.whole_products import budget_without_fresh_pairs, whole_product_words
 from attenio.workload import Workload
 
 # An entry of Q serves scores and dK, one of K scores and dQ: an epoch does this much more with them than with others.
@@ -23,7 +23,9 @@ def five_product_words(scores: Floats, d: Floats, value_dim: Floats, fast_words:
     """The bound in whole words, for floats or arrays of floats."""
     best = product_epochs(scores * _counted(d, value_dim), fast_words, units, free=2.0 * scores, fraction=1.0)
     products, narrow = 3.0 * d + 2.0 * value_dim, smaller(d, value_dim)
-    return larger(best, whole_product_words(scores, products, narrow, fast_words, units, five=True))
+    return larger(
+        best, whole_product_words(scores, products, budget_without_fresh_pairs(narrow), fast_words, units, five=True)
+    )
 
 
 def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:

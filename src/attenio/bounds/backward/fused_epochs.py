@@ -3,7 +3,7 @@
 from attenio.bounds.epochs import best_over_epochs, products_per_epoch
 from attenio.bounds.floats import Floats, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
-from attenio.bounds.whole_products import whole_product_words
+from attenio.bounds.whole_products import budget_without_fresh_pairs, whole_product_words
 from attenio.workload import Workload
 
 
@@ -36,7 +36,7 @@ def fused_gradient_words(
     lengths = [rounded_down(share * fast_words) for share in (1.0, 1.5, 1.66, 2.0)]
     best = best_over_epochs(lengths, leading, fast_words, units, free=scores)
     best = larger(best, best_over_epochs(lengths, unweighed, fast_words, units, free=scores))
-    return larger(best, whole_product_words(scores, products, narrow, fast_words, units))
+    return larger(best, whole_product_words(scores, products, budget_without_fresh_pairs(narrow), fast_words, units))
 
 
 def fused_gradient_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
