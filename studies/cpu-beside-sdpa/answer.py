@@ -11,6 +11,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 GOAL = 0.97
+QUIET = 0.05
 
 _TEXT = """# Is attention() on a CPU ever slower than scaled_dot_product_attention?
 
@@ -81,6 +82,10 @@ _BUSY = """
 This is a short run on a machine that others used at the same time, with few rounds a form: its single ratios are not to
 be relied on.
 """
+_PATIENT = """
+Others used the machine at times. A form was measured again where they took more than a twentieth of the processors
+meanwhile, and the least disturbed of some tries counts; it was disturbed still in {disturbed} of {count} forms.
+"""
 _BARE = """
 A function of Python that only hands on what it is given to PyTorch's is the floor: it takes {floor:.1f} us more
 than PyTorch's in the median of forms below 200 us without gradients, so that it is at least {goal} of it from some
@@ -106,7 +111,7 @@ def answer(results: dict[str, Any]) -> str:
         goal=GOAL, torch=results["torch"], threads=results["threads"], machine=results["machine"],
         capability=results["capability"], date=results["provenance"]["date"], least=min(counts), most=max(counts),
         commit=results["provenance"]["commit"],
-        busy=_PROCESSOR if results.get("processor_time") else _BUSY if results["quick"] else "",
+        busy=_PROCESSOR if results.get("processor_time") else _BUSY if results["quick"] else _patient(every),
         bare=_bare(every), itself=_itself(every), holds=_holds(every),
         quick=" --quick" if results["quick"] else "", count=len(every), met=_met(every), some_met=_met(some),
         below=_below(every), some_below=_below(some), long_below=_below(long),
@@ -144,6 +149,13 @@ def _bare(every: list[dict[str, Any]]) -> str:
         below=_below([each for each, floor in zip(every, floors, strict=True) if floor]),
         step_more=_over_bare(every, step=True), more=_over_bare(every, step=False),
     )  # fmt: skip
+
+
+def _patient(every: list[dict[str, Any]]) -> str:
+    """How quiet it was, where that was measured."""
+    if not any("others" in each for each in every):
+        return ""
+    return _PATIENT.format(disturbed=sum(each.get("others", 0.0) > QUIET for each in every), count=len(every))
 
 
 def _itself(every: list[dict[str, Any]]) -> str:
