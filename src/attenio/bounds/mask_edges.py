@@ -24,7 +24,7 @@ from attenio.workload import Direction, Workload
 _SAFETY = 1.0 - 1e-12
 # Budgets of an epoch that are tried, in fast memories, and how much more a pair in a strip weighs with them, times what
 # makes held pairs do no more than fresh ones, which is 16 at most.
-_TRIED = ((2.0, 1.0), (2.5, 1.0), (3.0, 2.0))
+_TRIED = ((2.0, 1.0), (2.2, 2.0), (2.5, 1.0), (2.6, 2.0), (3.0, 2.0))
 _STEEPEST = 16.0
 # Fast memories, in rows or keys times the keys that a row needs, outside of which other bounds are ahead.
 _LEAST_SHARE, _MOST_SHARE = 1.0 / 12.0, 3.0 / 4.0
@@ -156,7 +156,7 @@ def mask_edges(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
 
     >>> (bound,) = mask_edges(Workload(n=65536, d=64, mask="window:4096"), 4096 * 64)
     >>> bound.words / (65536 * 64)
-    4.73...
+    4.76...
     """
     band, edges = band_of(workload), edges_of(workload)
     if band is None or edges is None or workload.direction is Direction.TRAINING:
