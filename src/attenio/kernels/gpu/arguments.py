@@ -89,13 +89,17 @@ class Shape(NamedTuple):
         return self.widths.d * self.element if self.values_in_keys else self.both_bytes
 
     @property
+    def columns(self) -> Columns:
+        """What the query-stationary kernel computes in; of a latent, ``d`` holds the columns beyond its values."""
+        if self.values_in_keys:
+            return Columns(columns_beyond(self.widths, self.element), 0, self.widths.width_padded, 0)
+        return columns_of(self.widths)
+
+    @property
     def padded_columns(self) -> tuple[int, int]:
         """Columns that a kernel holds of a query, and of a key with its value: powers of two, or a sum of two."""
-        if self.values_in_keys:
-            together = self.widths.width_padded + columns_beyond(self.widths, self.element)
-            return together, together
-        columns = columns_of(self.widths)
-        return columns.d + columns.d_beyond, sum(columns)
+        columns = self.columns
+        return sum(columns) if self.values_in_keys else columns.d + columns.d_beyond, sum(columns)
 
 
 class VisibilityArguments(NamedTuple):
@@ -116,7 +120,7 @@ def widths_of(problem: KernelProblem) -> Widths:
 
 @lru_cache(maxsize=256)
 def columns_of(widths: Widths) -> Columns:
-    """What the query-stationary kernel computes wide heads in: 320 columns as 256 and 64, not as 512."""
+    """Wide heads are computed in two powers of two side by side: 320 columns as 256 and 64, not as 512."""
     return Columns(*_side_by_side(widths.d, widths.d_padded), *_side_by_side(widths.width, widths.width_padded))
 
 

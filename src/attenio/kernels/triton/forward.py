@@ -13,9 +13,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import stacked
 from attenio.kernels.gpu.arguments import (
-    Columns,
     Shape,
-    columns_of,
     flops_of,
     forward_widths_of,
     grouped_heads,
@@ -61,10 +59,8 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
 
 def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles) -> None:
     query, scale = scaled(problem)
-    query, widths, seen = grouped_heads(query), forward_widths_of(problem), restrictions_of(problem, scale)
-    grid, columns = grid_of(problem, tiles), columns_of(widths)
-    if problem.values_in_keys:
-        columns = Columns(widths.d_padded, 0, widths.width_padded, 0)
+    query, shape, seen = grouped_heads(query), Shape.of(problem), restrictions_of(problem, scale)
+    grid, columns = _grid(shape, tiles, problem.query.device), shape.columns
     launch_noted(
         attenio_kernel, grid.units * grid.tiles, (
             query, problem.key, _values(problem), attended.output, attended.largest, attended.total,
@@ -72,7 +68,7 @@ def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles)
             problem.kv_heads, problem.group // tiles.pack, problem.queries, problem.keys, *seen.band, *seen.data,
         ), {
             "ROW_TILE": tiles.row_tile, "KEY_TILE": tiles.key_tile, "PACK": tiles.pack,
-            **constants_of(widths, seen, (query, problem.key, problem.value, attended.output)),
+            **constants_of(shape.widths, seen, (query, problem.key, problem.value, attended.output)),
             "D_PADDED": columns.d, "D_BEYOND": columns.d_beyond,
             "W_PADDED": columns.width, "W_BEYOND": columns.width_beyond,
             "num_warps": tiles.warps, "num_stages": tiles.stages,
