@@ -14,6 +14,7 @@ from time import perf_counter
 
 import numpy as np
 
+from attenio.pebbling.compiled import uncollected
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.scheduling.eviction import schedule_of
@@ -70,7 +71,7 @@ def compile_scheduling() -> None:
     graph = ComputationGraph.from_parents({"x": ("a", "b"), "y": ("a", "c"), "z": ("x", "d"), "w": ("x", "c")})
     game = Game(graph=graph, red=3)
     best = Best(program_of(game), graph.compulsory_words, deadline=inf, orders=_FEWEST_ORDERS, progress=None)
-    with suppress(Enough):
+    with uncollected(), suppress(Enough):
         _try_all(game, best, seed=0)
 
 

@@ -109,14 +109,14 @@ def compile_search() -> None:
 
     If anything had to be compiled, so is the search for large graphs: who has to wait waits once.
     """
-    from attenio.pebbling.compiled import noticing
+    from attenio.pebbling.compiled import noticing, uncollected
     from attenio.pebbling.scheduling.search import compile_scheduling
     from attenio.pebbling.solving.search import replaying, table
 
     # In so little memory no way is forced from end to end, so that its steps are replayed too.
     sums = [(f"x{each}", f"s{j}") for j in range(3) for each in (j, (j + 1) % 3)]
     graph = ComputationGraph.from_edges([*sums, *((f"s{j}", "t") for j in range(3))])
-    with noticing() as compiling:
+    with uncollected(), noticing() as compiling:
         for variant in Variant:
             red = 2 if variant is Variant.PARTIAL else 4
             game = Game(graph=graph, red=red, variant=variant)
