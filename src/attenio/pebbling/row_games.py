@@ -10,6 +10,7 @@ Nothing leaves before its place is needed: what stays can only help.
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from heapq import heappop, heappush
 from itertools import combinations
 from typing import NamedTuple
@@ -87,6 +88,7 @@ class RowGame:
         start = self._start
         known, queue = {start: 0}, [(self._floor(start), 0, start)]
         alike = len(set(self.needed)) == 1
+        canonical = cache(self._canonical)  # a position is reached in many ways
         while queue:
             floor, cost, position = heappop(queue)
             if known[position] < cost:
@@ -94,7 +96,7 @@ class RowGame:
             if floor == cost and not any(self._held(position)):
                 return cost + self._result_words
             for more, reached in self._moves(position):
-                following = self._canonical(reached) if alike else reached
+                following = canonical(reached) if alike else reached
                 if cost + more < known.get(following, 1 << 60):
                     known[following] = cost + more
                     heappush(queue, (cost + more + self._floor(following), cost + more, following))
