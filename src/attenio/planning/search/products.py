@@ -89,16 +89,8 @@ def _with_reads(
     return min(best or (fixed + words, rows), (fixed + words, rows))
 
 
-def output_floor(problems: Problems, room: OutputRoom) -> float:
-    """Words that no tile which fits goes below; infinite if none fits."""
-    if room.most_rows(problems, 1) < 1:
-        return inf
-    written, width = problems.scores * problems.intermediate_words, room.full_width(problems)
-    return least_words(written, width, problems.touched_keys, room)
-
-
 def least_words(written: int, width: int, touched: int, room: OutputRoom) -> float:
-    """The same from the words of all scores, the width of outputs, and the rows that they are made from."""
+    """What no tile which fits goes below, from the words of all scores, the width of outputs, and the keys met."""
     reads = max(1.0, width / sqrt(room.words))
     return max(written + width * touched, written * (reads + width * (width / reads + room.extra) / room.words))
 
@@ -114,7 +106,7 @@ def _floor(problems: Problems, room: OutputRoom, reads: float) -> float:
 
 
 def product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
-    """As ``output_floor``, without transposing problems only to ask; kept, as several dataflows make the same."""
+    """Words that no tile which fits goes below, infinite if none fits; kept, as several dataflows make the same."""
     question = "product floor", phase.across, phase.width, phase.extra, fast_words
     known: float | None = problems.answers.get(question)
     if known is None:

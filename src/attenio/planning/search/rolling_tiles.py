@@ -12,14 +12,9 @@ read: of every a keys, slots keep s at most and spare a read that would have ser
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, larger, smaller, where
-
-Ints = NDArray[np.int64]
 
 
 class Rolling(NamedTuple):

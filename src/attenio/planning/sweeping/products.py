@@ -46,7 +46,7 @@ def _best_of_width(cases: Cases, width: int, extra: int) -> list[Ints]:
 
 
 def output_floor(cases: Cases, width: Counts, extra: int) -> Floats:
-    """As ``search.products.output_floor``; infinite where not even one column fits."""
+    """As ``search.products.least_words``; infinite where not even one column fits."""
     room, w = cases.fast_words - 1, cases.intermediate_words
     fits = largest_sizes(room // ((1 + extra) * w), cases.rows, cases.row_unit) >= 1
     size, written = np.maximum(room, 1) * 1.0, cases.band.scores * w
