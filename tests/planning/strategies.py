@@ -1,13 +1,13 @@
 """Small random workloads, and every tile there is for them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise, product
 
 import numpy as np
 from hypothesis import strategies as st
 
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
-from attenio.planning.costs import problems_of, tile_names
+from attenio.planning.costs import Cost, cost_of, problems_of, tile_names
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.planning.words.kept_keys import column_groups, groups_of_stacked
 from attenio.workload import Workload
@@ -96,6 +96,12 @@ def _rolling_choices(problems, names: tuple[str, ...]) -> dict[str, tuple[int, .
             needed = min(band.left + band.right + 1, band.rows)
             found[tile] = tuple(dict.fromkeys(-(-needed // reads) for reads in range(1, needed + 1)))
     return found
+
+
+def costs(workload: Workload, dataflow: Dataflow, every: Iterable[Tiles]) -> list[Cost]:
+    """What each of many tiles costs; what none of them changes is counted once."""
+    problems = problems_of(workload, dataflow)
+    return [cost_of(problems, dataflow, tiles) for tiles in every]
 
 
 def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) -> Iterator[Tiles]:

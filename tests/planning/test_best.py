@@ -29,7 +29,7 @@ from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.search.dataflow import best_tiles, contenders
 from attenio.workload import Direction, Workload
 
-from .strategies import all_tiles, directed, workloads
+from .strategies import all_tiles, costs, directed, workloads
 
 QUICK = settings(max_examples=14, deadline=None, derandomize=True)
 MANY = settings(max_examples=20, deadline=None, derandomize=True)
@@ -59,7 +59,7 @@ def test_no_tiles_of_a_dataflow_move_less_than_its_best_plan(dataflow: Dataflow,
         return
     if dataflow.direction is Direction.FORWARD and workload.value_dim <= workload.d:
         workload = replace(workload, values_in_keys=data.draw(st.booleans()))
-    every = [cost(workload, dataflow, tiles) for tiles in all_tiles(workload, dataflow)]
+    every = costs(workload, dataflow, all_tiles(workload, dataflow))
     smallest = min(found.peak_words for found in every)
     # around every memory at which something new fits, and in between
     for fast_words in {smallest - 1, *data.draw(st.lists(st.integers(smallest, smallest + 60), max_size=6))}:

@@ -17,7 +17,6 @@ from attenio.planning import (
     best_plan_for,
     candidates,
     candidates_for,
-    cost,
     nested_plan,
     sweep,
     training_plan,
@@ -34,7 +33,7 @@ from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.workload import Workload
 
 from .search.test_rectangles import exhaustive, forms, rooms
-from .strategies import all_tiles, directed, workloads
+from .strategies import all_tiles, costs, directed, workloads
 
 QUICK = settings(max_examples=11, deadline=None, derandomize=True)
 LAWS = settings(max_examples=20, deadline=None, derandomize=True)
@@ -80,7 +79,7 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
         for tiles in every_tile
         if keeps_to_granularity(problems, tiles) and (granularity.is_free or in_slots.isdisjoint(tiles))
     ]
-    every = [cost(workload, dataflow, tiles) for tiles in allowed]
+    every = costs(workload, dataflow, allowed)
     if not every:
         assert best_or_none(workload, 10**6, granularity, dataflow) is None
         return

@@ -18,7 +18,7 @@ from attenio.planning import (
 from attenio.planning.words.dataflows import tile_names
 from attenio.workload import Direction, Workload
 
-from .strategies import all_tiles, workloads
+from .strategies import all_tiles, costs, workloads
 
 QUICK = settings(max_examples=14, deadline=None, derandomize=True)
 MANY = settings(max_examples=20, deadline=None, derandomize=True)
@@ -63,7 +63,7 @@ def test_no_tiles_that_read_saved_probabilities_move_less_than_the_best(
     backward, dataflow = workload.towards("backward"), Dataflow.TILED_PRODUCTS
     every = [tiles for tiles in all_tiles(backward, dataflow, reading=True) if "gradient_keys" in tiles]
     assert {tuple(tiles) for tiles in every} == set(tile_names(Dataflow.TILED_PRODUCTS)[-2:])
-    counted = [cost(backward, dataflow, tiles) for tiles in every]
+    counted = costs(backward, dataflow, every)
     for fast_words in data.draw(st.lists(st.integers(3, 80), min_size=1, max_size=4)):
         fits = [found.moved_words for found in counted if found.peak_words <= fast_words]
         try:
