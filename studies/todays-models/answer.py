@@ -21,18 +21,18 @@ cost half as much again.
 
 **Measured** (`results.json`, made by `run.py`): {device}, PyTorch {torch}, Triton {triton}, FlashAttention-4 {peer},
 bf16, causal, GPU time by replays of CUDA graphs, contenders in turns of every order, medians of {repeats} samples,
-{date}. Ratios are the other's time over ours. Rows are of commits {commits}. Backward passes, and caps of the other
-sizes, are in `run.py` and have not been measured yet.
+{date}. Ratios are the other's time over ours. Rows are of commits {commits}. Backward passes, and caps of
+8 x 64/8 x 1024 x 64, are in `run.py` and have not been measured yet.
 
 | case | ours, TFLOP/s | without, over with | FlashAttention-4 over ours | FlexAttention over ours | our error |
 |---|---:|---:|---:|---:|---:|
 {rows}
 
 - **Sinks** cost {sinks:+.1f} % in the geometric mean over the sizes, at most {worst:+.1f} %. Beside FlashAttention-4
-  with sinks the ratio is {sinks_peer:.2f} in the mean. Rows without sinks, and those of 256 columns, are older than
-  the forward kernel in CUDA C++.
+  with sinks the ratio is {sinks_peer:.2f} in the mean. Rows of 64 columns without sinks are older than the forward
+  kernel in CUDA C++.
 - **A cap** takes {cap:.2f} times as long as none, and {cap_peer:.2f} of FlashAttention-4's rate is reached, over
-  {caps} cases of one size.
+  {caps} cases.
 - FlexAttention is compiled for the first two sizes only, which takes ten seconds a form.
 """
 
