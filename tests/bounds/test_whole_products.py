@@ -89,46 +89,62 @@ def test_tiny_memories_gain_up_to_three_tenths_and_larger_ones_nothing(direction
     assert whole_product_words(1e9, 1e4, 1e4, float(LARGEST_FAST_WORDS + 1)) == 0.0
 
 
-def most_with_fresh_pairs(words: int, d: int) -> int:
-    """The most products of an epoch into which all of a row and of a key flow, or of more: ``rows`` of them below."""
-    best = 0
-    for rows in range(2, words // d + 1):
-        fresh = rows * rows // 4
-        for pairs in range(words - rows * d + 1):
-            left = words - pairs - rows * d  # words beyond those that every column of the scores has
-            gains = np.full(left + 1, d * min(pairs, fresh))
-            for _ in range(d):
-                after = gains.copy()
-                for more in range(1, left + 1):
-                    does = min(pairs, (rows + more) ** 2 // 4)
-                    after[more:] = np.maximum(after[more:], gains[: left + 1 - more] + does - min(pairs, fresh))
-                    if does == pairs:
-                        break
-                gains = after
-            for spent in range(2, left + 1):
-                for column in range(2, spent + 1):
-                    does = min(pairs + fresh, column * column // 4)
-                    gains[spent] = max(gains[spent], gains[spent - column] + does)
-                    if does == pairs + fresh:
-                        break
-            best = max(best, int(gains.max()))
-    return best
+def most_of_values(words: int, pairs: int) -> np.ndarray:
+    """For every number of words up to this, the most products of columns of values for so many pairs."""
+    most = np.zeros(words + 1, dtype=np.int64)
+    for spent in range(2, words + 1):
+        widest = min(spent, 2 + int(2 * pairs**0.5))
+        columns = np.arange(1, widest + 1)
+        most[spent] = (most[spent - columns] + np.minimum(pairs, columns * columns // 4)).max()
+    return most
 
 
-@pytest.mark.parametrize(("d", "words", "more"), [(3, 21, 22), (4, 37, 38), (5, 46, 47), (6, 69, 70), (7, 82, 83)])
-def test_pairs_made_afresh_add_nothing_up_to_a_budget_and_something_beyond(d: int, words: int, more: int) -> None:
-    most = most_whole_products(more)
+def most_with_fresh_pairs(words: int, d: int) -> np.ndarray:
+    """For every budget up to this, the most products of an epoch into which all of a row and of a key flow, or of more.
+
+    ``full`` of them do, so that each of the d columns of the scores has as many words; ``more`` words are beyond these.
+    """
+    best = np.zeros(words + 1, dtype=np.int64)
+    values = {}
+    for full in range(2, words // d + 1):
+        fresh = full * full // 4
+        for pairs in range(1, words - full * d + 1):
+            more = words - pairs - full * d
+            gains = np.full(more + 1, d * min(pairs, fresh))
+            wider = np.minimum(pairs, np.arange(full, full + more + 1) ** 2 // 4) - min(pairs, fresh)
+            useful = min(more, int(np.argmax(wider)))
+            for _ in range(min(d, more)):
+                before = gains.copy()
+                for extra in range(1, useful + 1):
+                    np.maximum(gains[extra:], before[: more + 1 - extra] + wider[extra], out=gains[extra:])
+            if pairs + fresh not in values:
+                values[pairs + fresh] = most_of_values(words, pairs + fresh)
+            of_values = values[pairs + fresh]
+            for spent in range(more + 1):
+                found = best[pairs + full * d + spent :]
+                np.maximum(found, gains[spent] + of_values[: len(found)], out=found)
+    return np.maximum.accumulate(best)
+
+
+@pytest.mark.parametrize(("d", "words"), [(3, 21), (5, 46), (7, 82), (8, 116)])
+def test_pairs_made_afresh_add_nothing_up_to_a_budget_and_something_beyond(d: int, words: int) -> None:
+    with_fresh, most = most_with_fresh_pairs(words + 1, d), most_whole_products(words + 1)
     assert budget_with_few_fresh_pairs(float(d)) <= words
-    assert all(most_with_fresh_pairs(some, d) <= most[some] for some in range(2 * d, words + 1, 3))
-    assert most_with_fresh_pairs(words, d) <= most[words]
-    assert most_with_fresh_pairs(more, d) > most[more]
+    assert (with_fresh[: words + 1] <= most[: words + 1]).all()
+    assert with_fresh[words + 1] > most[words + 1]
 
 
-def test_a_width_of_sixteen_serves_for_the_largest_budget() -> None:
+@pytest.mark.parametrize("d", [1, 2, 4, 6, 9, 10, 11, 12])
+def test_pairs_made_afresh_add_nothing_where_the_bound_is_used(d: int) -> None:
+    words = int(budget_with_few_fresh_pairs(float(d)))
+    assert (most_with_fresh_pairs(words, d) <= most_whole_products(words)).all()
+
+
+def test_wider_rows_do_less_with_pairs_made_afresh() -> None:
+    narrow, wide = (most_with_fresh_pairs(90, d) for d in (7, 9))
+    assert (wide <= narrow).all()
     assert budget_with_few_fresh_pairs(16.0) == 384.0
     assert budget_with_few_fresh_pairs(18.0) == LARGEST_BUDGET == 3 * LARGEST_FAST_WORDS + 1
-    most = most_whole_products(60)
-    assert all(most_with_fresh_pairs(some, 16) < most[some] for some in (32, 45, 60))
 
 
 def test_a_run_of_one_epoch_obeys_too() -> None:
