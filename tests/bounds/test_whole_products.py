@@ -1,12 +1,13 @@
 """Whole products: no set of whole numbers does more, no plan moves less, and tiny memories gain by it."""
 
 from collections.abc import Iterator
-from itertools import product
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
 from attenio.bounds.backward.fused_epochs import fused_gradient_epochs, fused_gradient_words
 from attenio.bounds.epochs import products_per_epoch
@@ -89,44 +90,58 @@ def test_tiny_memories_gain_up_to_three_tenths_and_larger_ones_nothing(direction
     assert whole_product_words(1e9, 1e4, 1e4, float(LARGEST_FAST_WORDS + 1)) == 0.0
 
 
-def most_of_values(words: int, pairs: int) -> np.ndarray:
+@njit
+def most_of_values(words, pairs):
     """For every number of words up to this, the most products of columns of values for so many pairs."""
-    most = np.zeros(words + 1, dtype=np.int64)
-    for spent in range(2, words + 1):
-        widest = min(spent, 2 + int(2 * pairs**0.5))
-        columns = np.arange(1, widest + 1)
-        most[spent] = (most[spent - columns] + np.minimum(pairs, columns * columns // 4)).max()
+    most = np.zeros(words + 1, np.int64)
+    for spent in range(1, words + 1):
+        most[spent] = most[spent - 1]
+        for column in range(2, spent + 1):
+            most[spent] = max(most[spent], most[spent - column] + min(pairs, column * column // 4))
+            if column * column // 4 >= pairs:
+                break
     return most
 
 
-def most_with_fresh_pairs(words: int, d: int) -> np.ndarray:
+@njit
+def most_of_scores(words, pairs, d, least):
+    """The same for d columns of scores that have at least so many words each; -1 where words do not suffice."""
+    most = np.full(words + 1, -1, np.int64)
+    most[0] = 0
+    for _ in range(d):
+        before, most = most, np.full(words + 1, -1, np.int64)
+        for column in range(least, words + 1):
+            done = min(pairs, column * column // 4)
+            for spent in range(column, words + 1):
+                if before[spent - column] >= 0:
+                    most[spent] = max(most[spent], before[spent - column] + done)
+            if column * column // 4 >= pairs:
+                break
+    return most
+
+
+@njit
+def most_with_fresh_pairs(words, d):
     """For every budget up to this, the most products of an epoch into which all of a row and of a key flow, or of more.
 
-    ``full`` of them do, so that each of the d columns of the scores has as many words; ``more`` words are beyond these.
+    ``full`` of them do, so that each of the d columns of the scores has as many words.
     """
-    best = np.zeros(words + 1, dtype=np.int64)
-    values = {}
+    best = np.zeros(words + 1, np.int64)
     for full in range(2, words // d + 1):
-        fresh = full * full // 4
-        for pairs in range(1, words - full * d + 1):
-            more = words - pairs - full * d
-            gains = np.full(more + 1, d * min(pairs, fresh))
-            wider = np.minimum(pairs, np.arange(full, full + more + 1) ** 2 // 4) - min(pairs, fresh)
-            useful = min(more, int(np.argmax(wider)))
-            for _ in range(min(d, more)):
-                before = gains.copy()
-                for extra in range(1, useful + 1):
-                    np.maximum(gains[extra:], before[: more + 1 - extra] + wider[extra], out=gains[extra:])
-            if pairs + fresh not in values:
-                values[pairs + fresh] = most_of_values(words, pairs + fresh)
-            of_values = values[pairs + fresh]
-            for spent in range(more + 1):
-                found = best[pairs + full * d + spent :]
-                np.maximum(found, gains[spent] + of_values[: len(found)], out=found)
-    return np.maximum.accumulate(best)
+        for pairs in range(words - full * d + 1):
+            left = words - pairs
+            of_scores, of_values = most_of_scores(left, pairs, d, full), most_of_values(left, pairs + full * full // 4)
+            for spent in range(full * d, left + 1):
+                if of_scores[spent] >= 0:
+                    for more in range(left - spent + 1):
+                        at = pairs + spent + more
+                        best[at] = max(best[at], of_scores[spent] + of_values[more])
+    for budget in range(1, words + 1):
+        best[budget] = max(best[budget], best[budget - 1])
+    return best
 
 
-@pytest.mark.parametrize(("d", "words"), [(3, 21), (5, 46), (7, 82), (8, 116)])
+@pytest.mark.parametrize(("d", "words"), [(3, 21), (5, 46), (7, 82), (8, 116), (16, 445)])
 def test_pairs_made_afresh_add_nothing_up_to_a_budget_and_something_beyond(d: int, words: int) -> None:
     with_fresh, most = most_with_fresh_pairs(words + 1, d), most_whole_products(words + 1)
     assert budget_with_few_fresh_pairs(float(d)) <= words
@@ -134,10 +149,25 @@ def test_pairs_made_afresh_add_nothing_up_to_a_budget_and_something_beyond(d: in
     assert with_fresh[words + 1] > most[words + 1]
 
 
-@pytest.mark.parametrize("d", [1, 2, 4, 6, 9, 10, 11, 12])
+@pytest.mark.parametrize("d", [*range(1, 16)])
 def test_pairs_made_afresh_add_nothing_where_the_bound_is_used(d: int) -> None:
     words = int(budget_with_few_fresh_pairs(float(d)))
     assert (most_with_fresh_pairs(words, d) <= most_whole_products(words)).all()
+
+
+def test_whole_numbers_of_an_epoch_with_fresh_pairs_are_those_of_trying_all() -> None:
+    words, d, best = 17, 3, 0
+    for full in range(2, words // d + 1):
+        for pairs in range(words - full * d + 1):
+            for scores in combinations_with_replacement(range(full, words), d):
+                left = words - pairs - sum(scores)
+                if left < 0:
+                    continue
+                of_scores = sum(min(pairs, width * width // 4) for width in scores)
+                for values in partitions(left, left):
+                    done = sum(min(pairs + full * full // 4, width * width // 4) for width in values)
+                    best = max(best, of_scores + done)
+    assert most_with_fresh_pairs(words, d)[words] == best
 
 
 def test_wider_rows_do_less_with_pairs_made_afresh() -> None:
