@@ -65,6 +65,8 @@ class Collecting:
         finally:
             gc.enable()
             gc.freeze()
+            # What is frozen no longer counts as old, so that all else would be looked through all the time.
+            gc.set_threshold(100_000, 10, 10)
 
 
 def pytest_configure(config: pytest.Config) -> None:
