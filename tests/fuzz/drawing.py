@@ -50,7 +50,7 @@ def _kind(rng: random.Random, device: str) -> tuple[str, int, int]:
 
 def _again(rng: random.Random, case: Case) -> Case:
     """The same form with other numbers, or with another surrounding."""
-    case = replace(case, seed=rng.randrange(2**31), times=rng.choice((1, 2, 4)))
+    case = replace(case, seed=rng.randrange(2**31), times=rng.choice((1, 2, 6)))
     if rng.random() < 0.3 and case.mode is not Mode.AUTOCAST:
         mode = rng.choice((Mode.GRADIENTS, Mode.NO_GRAD, Mode.INFERENCE, Mode.PLAIN))
         return replace(case, mode=mode, graph=False)
