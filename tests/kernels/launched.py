@@ -144,6 +144,9 @@ def _in_triton(choice, mine):
 def _in_gluon(choice, mine):
     kernel = choice.kernel
     for name, found in mine:
+        if name == "query_parts_kernel":
+            assert (found["SOFTMAX"], found["REGISTERS"]) == (True, kernel.registers)
+            continue
         assert (found["KEY_TILE"], found["STAGES"]) == (kernel.key_tile, kernel.stages)
         assert choice.tiles["key_tile"] <= found["KEY_TILE"]
         if name == "split_keys_kernel":
@@ -185,6 +188,12 @@ def assert_backward(choice, heard):
             assert (*found, launch["num_warps"]) == (kernel.stationary, kernel.passing, kernel.warps)
     elif choice.language == "CUDA C++":
         assert names == {choice.name}, (choice, heard)
+    elif choice.name == "query_parts_kernel and key_parts_kernel":
+        first, *second = heard
+        assert first.name == "query_parts_kernel" and not first.settings["SOFTMAX"]
+        assert [(each.name, each.settings["OF_KEYS"], each.settings["OF_VALUES"]) for each in second] == [
+            ("key_parts_kernel", True, False), ("key_parts_kernel", False, True),
+        ]  # fmt: skip
     elif choice.language == "Gluon":
         config = choice.kernel
         others = {"spilled_query_gradients_kernel"} if config.spills else set()

@@ -85,14 +85,16 @@ class Silent:
 @pytest.fixture
 def silent(portable, monkeypatch):
     """The hosts of all GPU kernels run as they are; kernels do nothing, so that many calls can be tried."""
-    from attenio.kernels.hopper import decode, forward, gluon_attenio
+    from attenio.kernels.hopper import decode, forward, gluon_attenio, single_precision
     from attenio.kernels.hopper.backward import config, fixed_point, preprocess, spilled_gradients
     from attenio.kernels.hopper.cuda import attenio as cuda
     from attenio.kernels.hopper.cuda import key_stationary
     from attenio.kernels.replay.launches import note_constants
     from attenio.kernels.triton import backward as two_passes
     from attenio.kernels.triton import forward as one_pass
+    from attenio.kernels.triton import parts
 
+    monkeypatch.setattr(parts, "split_kernel", Silent("split_kernel"))
     kernels = {one_pass: ("attenio", "split_keys"), two_passes: ("query_gradient", "key_gradients")}
     for module, names in kernels.items():
         for name in names:
@@ -101,7 +103,7 @@ def silent(portable, monkeypatch):
     def noted(kernel, programs, _descriptors, _arguments, constants, _options):
         note_constants(kernel, programs, constants)
 
-    for module in (gluon_attenio, decode, config, spilled_gradients):
+    for module in (gluon_attenio, decode, config, spilled_gradients, single_precision):
         monkeypatch.setattr(module, "launch", noted)
     for module in (preprocess, fixed_point):
         monkeypatch.setattr(module, "launch_specialized", lambda *_given, **_options: None)

@@ -81,7 +81,10 @@ def test_what_is_explained_is_the_kernel_that_runs_on_hopper():
     assert explain(long, long, long, machine="h200").choice.kernel == WIDE_TILES
     masked = explain(k, k, k, attn_mask=torch.empty(8192, 8192, **half), machine="h200")
     assert masked.choice.language == "Triton" and masked.choice.why in str(masked)
-    assert explain(k.float(), k.float(), k.float(), machine="h200").choice.language == "Triton"
+    single = explain(k.float(), k.float(), k.float(), machine="h200")
+    assert single.choice.name == "query_parts_kernel" and single.choice.why in str(single)
+    few_rows = k[:, :, :300].float()
+    assert explain(few_rows, few_rows, few_rows, machine="h200").choice.language == "Triton"
 
 
 def test_hopper_kernels_are_chosen_by_compute_capability_and_not_by_a_name():

@@ -1,4 +1,4 @@
-"""Heads of single precision, and of more than 256 columns, which run in portable kernels on every GPU."""
+"""Heads of single precision, of which long ones have kernels of their own on Hopper, and of more than 256 columns."""
 
 import pytest
 import torch
@@ -39,3 +39,22 @@ def test_errors_of_single_precision_do_not_grow_with_the_number_of_tiles():
     exact, _ = definition(*(x[:, :, -512:].double() if x is q else x.double() for x in (q, k, v)))
     found = attention(q, k, v)[:, :, -512:].double()
     assert float((found - exact).norm()) <= 1.5e-6 * float(exact.norm())
+
+
+@pytest.mark.parametrize(("d", "width"), [(32, 64), (64, 64), (128, 128), (100, 192), (256, 256)])
+@pytest.mark.parametrize("case", [{}, {"is_causal": True}, {"window": 1030}])
+def test_long_heads_of_single_precision_are_those_of_the_definition(d, width, case):
+    """Long enough that parts of them are made before the kernels run, where these are Hopper's."""
+    n = 1100
+    given = [torch.randn(2, heads, n, columns, device="cuda") for heads, columns in ((4, d), (2, d), (2, width))]
+    weights = torch.randn(2, 4, n, width, device="cuda")
+    q, k, v = (x.clone().requires_grad_() for x in given)
+    output = attention(q, k, v, enable_gqa=True, **case)
+    found = output, *torch.autograd.grad(output, (q, k, v), weights)
+    q, k, v = (x.double().requires_grad_() for x in given)
+    i, j = torch.arange(n, device="cuda")[:, None], torch.arange(n, device="cuda")
+    seen = (j <= i) & (j > i - case.get("window", n)) if case else i + j >= 0
+    output, _ = definition(q, k, v, bias=seen.double().log(), softcap=None)
+    exact = output, *torch.autograd.grad(output, (q, k, v), weights.double())
+    for mine, theirs in zip(found, exact, strict=True):
+        assert float((mine.double() - theirs).norm()) <= UNITS[torch.float32] * float(theirs.norm())

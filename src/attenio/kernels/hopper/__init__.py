@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 
+import torch
+
 from attenio.kernels import triton
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended, Gradients, Saved
 from attenio.kernels.hopper import backward as backward_pass
-from attenio.kernels.hopper import decode, forward, latent
+from attenio.kernels.hopper import decode, forward, latent, single_precision
 from attenio.kernels.hopper.backward.config import BackwardConfig
 from attenio.kernels.hopper.cuda.split_latents import CudaLatentTiles
 from attenio.kernels.hopper.decode import DecodeTiles
 from attenio.kernels.hopper.latent import LatentTiles
+from attenio.kernels.hopper.single_precision import PartsTiles
 from attenio.kernels.hopper.tiles import HopperTiles
 from attenio.planning.shared_cache import Grid, Sweep
 
@@ -29,8 +32,10 @@ def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
     many = forward.why_not(problem, processors)
     if many is None:
         return forward.choose(problem, processors)
-    few = one if problem.values_in_keys else few
-    reasons = (f"Gluon, split-keys: {few}", f"Gluon, attenio: {many}")
+    few, single = one if problem.values_in_keys else few, single_precision.why_not(problem)
+    if single is None and single_precision.is_proven(problem):
+        return single_precision.choose(problem)
+    reasons = (f"Gluon, split-keys: {few}", f"Gluon, attenio: {single if _is_single(problem) else many}")
     return replace(triton.choose(problem, processors), why_not=reasons)
 
 
@@ -43,8 +48,14 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
             return latent.attend(problem, choice)
         case HopperTiles():
             return forward.attend(problem, choice)
+        case PartsTiles():
+            return single_precision.attend(problem)
         case _:
             return triton.run(problem, choice)
+
+
+def _is_single(problem: KernelProblem) -> bool:
+    return bool(problem.query.dtype == torch.float32)
 
 
 def attend(problem: KernelProblem) -> Attended:
@@ -59,6 +70,10 @@ def choose_backward(
     reason = "the gradient of a mask is computed by portable kernels" if with_bias else backward_pass.why_not(problem)
     if reason is None and backward_pass.is_proven(problem, tries=tries):
         return backward_pass.choose(problem)
+    if _is_single(problem) and not with_bias:
+        reason = single_precision.why_not(problem, backward=True)
+        if reason is None and single_precision.is_proven(problem, backward=True, tries=tries):
+            return single_precision.choose_backward(problem)
     reason = reason or "its gradients were wrong on this device"
     return replace(triton.choose_backward(problem, processors), why_not=(f"Gluon: {reason}",))
 
@@ -67,6 +82,8 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
     """The gradients by a choice."""
     if isinstance(choice.kernel, BackwardConfig):
         return backward_pass.gradients(problem, saved, choice)
+    if isinstance(choice.kernel, PartsTiles):
+        return single_precision.gradients(problem, saved)
     return triton.run_backward(problem, saved, choice, with_bias=with_bias)
 
 
@@ -77,6 +94,8 @@ def gradients(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) 
 
 def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...] | None:
     """Grids in the order of their launches, for a prediction of the bytes that they move below the L2."""
+    if single_precision.why_not(problem, backward=backward) is None:
+        return None
     if backward and backward_pass.supports(problem):
         return backward_pass.gradient_grids(problem)
     if backward or not forward.supports(problem):

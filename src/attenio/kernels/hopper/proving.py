@@ -19,8 +19,9 @@ from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.gpu.tuning import recalled, remember
 
-# Two computations of one thing in 16 bits differ by so much of its norm at most: four roundings of the type.
-_ALLOWED = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9}
+# Two computations of one thing differ by so much of its norm at most: four roundings of the type in 16 bits, and in
+# fp32, where sums are rounded as well, sixty-four.
+_ALLOWED = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9, torch.float32: 2.0**-18}
 # Less than any score; a row that sees nothing is compared with it.
 _LOWEST = torch.finfo(torch.float64).min
 

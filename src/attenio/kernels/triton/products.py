@@ -11,7 +11,7 @@ import triton.language as tl
 
 
 @triton.jit
-def _nearest_parts(x):
+def nearest_parts(x):
     """Three numbers of bf16 that sum to one of fp32; where the first is infinite, the others are 0."""
     head = x.to(tl.bfloat16)
     rounded = head.to(tl.float32)
@@ -54,7 +54,7 @@ def _small_products(a, b):
 def product(a, b, PRECISION: tl.constexpr):
     """a b, of infinite entries too: where a part of one makes a sum infinite or NaN, the heads alone say which."""
     if PRECISION == "bf16x6":
-        heads, others = _nearest_parts(a), _nearest_parts(b)
+        heads, others = nearest_parts(a), nearest_parts(b)
         small = _small_products(heads, others)
         result = tl.dot(heads[0], others[0], tl.where(tl.abs(small) < float("inf"), small, 0.0))
     else:
@@ -70,7 +70,7 @@ def add_product(a, b, sums, PRECISION: tl.constexpr):
     gives is added to the sums by an addition that rounds: else an error would grow with the number of tiles.
     """
     if PRECISION == "bf16x6":
-        heads, others = _cut_parts(a), _nearest_parts(b)
+        heads, others = _cut_parts(a), nearest_parts(b)
         sums += tl.dot(heads[0], others[0], _small_products(heads, others))
     else:
         sums = tl.dot(a, b, sums, input_precision=PRECISION)
