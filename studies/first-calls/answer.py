@@ -21,7 +21,8 @@ compiled, 0.5 s with what is compiled on disk, 0.05 s at another length, batch o
 **Measured** (`results.json`, made by `run.py`): {device}, driver {driver}, PyTorch {torch}, Triton {triton}, {at_once}
 processes at once, commit {commit}. Seconds until the GPU was done. The first two are of a call, the next two of a step
 of training after it, the last is the longest of calls and steps at another length, another batch and other heads, with
-nothing compiled before.
+nothing compiled before. PyTorch's own first gradient of a process comes before all of it: it imports SymPy for 1.7 s,
+whoever computes attention, and was counted here until commit 938489f.
 
 | form | call | warm disk | training step | warm disk | other sizes |
 |---|---:|---:|---:|---:|---:|

@@ -31,8 +31,8 @@ exponentials alone would take 2.2 of the 7.0 ms, and FlashAttention-4 has tiles 
 barriers and addresses come half as often. 168, 184 and 248 columns forward, 120 backward: rows that begin within
 sectors. Short forward sequences are near the rate of the memory: 128 tokens of 64 columns take 42 us at the full rate,
 cuDNN takes 53 and we took 59; one program had an SM to itself, and nothing else ran while it waited for its Q. Heads of
-64 columns have three blocks on an SM since, of one consumer each, which the rows below are older than: 53.8 us where
-cuDNN took 54.0 in the same run, 104 and 111 at 197 tokens, 76 and 81 at 256, causal 62 and 59, 84 and 98, 74 and 74
+64 columns have three blocks on an SM since, of one consumer each; the rows below have them: 53.8 us where
+cuDNN took 54.0 in one run, 104 and 111 at 197 tokens, 76 and 81 at 256, causal 62 and 59, 84 and 98, 74 and 74
 (run 37 of `tuning.json`). Of 128 columns two blocks gained at 197 tokens only, and are not taken. Short
 causal gradients of 128 columns: at 1K the kernels before and after are a quarter of the time, and shorter sequences
 leave them more.
@@ -60,7 +60,7 @@ Predicted: L2 has pieces for two thirds of what tensor cores multiply, about 600
 parts, 4,096 tokens: 624 forward and 623 backward at 128 columns, 582 and 498 at 256, where some registers are spilled.
 That is 2.28 and 1.79 times PyTorch's rate, causal 1.91 and 1.54; at 256 columns 2.19 and 1.49, causal 1.94 and 1.16; at
 64 2.49 and 1.51, causal 2.39 and 1.44. Shorter sequences leave less: of 256 columns, causal gradients of 1,024 tokens
-are at 1.00, and of 512 at 0.96 (run 42; the rows below are older). Errors are 1e-7 to 6e-7, and gradients repeat to the
+are at 1.00, and of 512 at 0.96 (run 42). Errors are 1e-7 to 6e-7, and gradients repeat to the
 bit.
 
 | case | ours | FlashAttention-4 | cuDNN | sdpa | ratio | our error |
