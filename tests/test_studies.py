@@ -34,7 +34,8 @@ def test_an_answer_is_what_its_script_makes_of_the_results(script: Path, monkeyp
     assert text == script.with_suffix(".md").read_text(encoding="utf-8")
 
 
-def test_heads_of_other_forms_are_told_beside_the_rest_whoever_refuses_them() -> None:
+def test_heads_of_other_forms_are_told_beside_the_rest_whoever_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(STUDIES / "hopper")
     answer, results = module_of(STUDIES / "hopper" / "answer.py").answer, results_of("hopper")
     about = {"d": 128, "width": 128, "heads": 16, "kv_heads": 4, "n": 8192, "mask": "causal", "direction": "backward"}
     mine, peer = ({"tflop_per_s": rate, "max_abs_error": 1e-3} for rate in (510.0, 500.0))

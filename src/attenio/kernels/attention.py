@@ -1,14 +1,13 @@
 """``attention()``: the signature people know, the dataflow that this machine wants.
 
 Calls on a CPU that PyTorch's own attention computes first are given to it after as few questions as possible. A kernel
-leaves nothing of Python in the caches: what is asked of a tensor then takes a microsecond, and to hand on an option as
-well. So calls like the last one are told by a guard, which asks all at once. All other calls are checked.
+leaves nothing of Python in the caches: what is asked of a tensor then takes a microsecond, but of the next one a tenth
+of it; to hand on an option takes one as well, and to look at local variables nothing. All other calls are checked.
 """
 
 from functools import partial
 from inspect import signature
-from typing import Any, Unpack
-from weakref import ref
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -21,10 +20,8 @@ from attenio.errors import InvalidInput
 from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_dropout, refuse_tangents
 from attenio.kernels.call.choice import follow_short_bytes
-from attenio.kernels.call.dropout import drawn_seed
 from attenio.kernels.call.jagged import attend_jagged, is_jagged
 from attenio.kernels.call.masking import MaskArguments, Packing, Window
-from attenio.kernels.call.options import OPTIONS, Options
 from attenio.kernels.call.pages.problem import PageArguments
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
@@ -33,25 +30,20 @@ from attenio.kernels.choice import attend_pages
 from attenio.kernels.cpu.beside import PLAIN, Form, Way, choose, known_way, way_of
 from attenio.kernels.cpu.library import is_any_type_fast
 from attenio.kernels.cpu.library_calls import is_tame
-from attenio.kernels.cpu.repeated import NEVER, Last, forget_forms, fused_attention, repeated
-from attenio.kernels.replay.repeating import known_of
+from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
-from attenio.kernels.torch_operator.autograd import again, output_of, with_lse
+from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
 from attenio.kernels.torch_operator.schema import Arguments
 from attenio.masks import BlockSparse, Mask
 from attenio.names import refuse_keyword
 
-# What the shortest way reads stands side by side here, and so in memory. Among it the last form of each kind.
-_NO_DROPOUT, _is_compiling = 0.0, torch.compiler.is_dynamo_compiling
-_last_dense = _last_causal = _last_masked = NEVER
-_seen: Any = None  # what the last form without a guard was found by
-_tame: tuple[Any, int] = (type(None), 0)  # a mask that was looked at, and how often it was written to before
-_is_fused_allowed = torch._C._get_flash_sdp_enabled  # sdpa_kernel() and torch.backends forbid it
-_type, _is_grad_enabled, _is_any_autocast_enabled = type, torch.is_grad_enabled, torch._C._is_any_autocast_enabled
+_type, _is_compiling, _is_grad_enabled = type, torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
 _BOOL, _ANY_TYPE, _WIDE_TYPES = torch.bool, is_any_type_fast(), frozenset((torch.float32, torch.float64))
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
 # As beside.is_short has it; and the form of the last call that was looked up, as layers repeat it.
 _short_bytes = 0
 _plain: Form = ()
+_only_key: Form = ()
 # Without another device that this PyTorch is built for nobody has to be asked for his.
 _ONLY_CPUS = not (torch.backends.cuda.is_built() or torch.backends.mps.is_built() or torch.xpu._is_compiled())
 _INFINITY = float("inf")
@@ -60,41 +52,44 @@ _REFUSALS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
 
 def _begin_anew(number: int) -> None:
-    global _short_bytes, _plain, _seen, _last_dense, _last_causal, _last_masked
-    _short_bytes, _plain, _seen = number, (), None
-    _last_dense = _last_causal = _last_masked = NEVER
-    forget_forms()
+    global _short_bytes, _plain, _only_key
+    _short_bytes, _plain, _only_key = number, (), ()
 
 
 follow_short_bytes(_begin_anew)
 
 
 def _looked_up(form: Form) -> Way | None:
-    global _plain
+    global _plain, _only_key
     way = way_of(form)
     if way is PLAIN:
         _plain = form
+    elif way is not None:  # windows are not looked up here
+        _only_key = form
     return way
 
 
-def _repeat(form: Last, causal: bool, mask: Tensor | None) -> None:
-    """Calls of this kind are expected to be of this form."""
-    global _last_dense, _last_causal, _last_masked
-    if mask is not None:
-        _last_masked = form
-    elif causal:
-        _last_causal = form
-    else:
-        _last_dense = form
+class Options(TypedDict, total=False):
+    """What ``attention()`` takes beyond the arguments of ``scaled_dot_product_attention``."""
+
+    window: Window | None
+    cu_seqlens: Packing | None
+    segment_ids: Packing | None
+    block_mask: BlockSparse | Any | None
+    prefix: int | None
+    tolerance: float | None
+    deterministic: bool
+    segments: Packing | None
+    mask: Mask | None
+    sinks: Tensor | None
+    softcap: float | None
+    return_lse: bool
+    pages: Any
+    lengths: Any
+    page_scales: tuple[Tensor, Tensor] | None
 
 
-def _is_tame(mask: Tensor) -> bool:
-    """As ``is_tame``, and the next call with this mask need not ask."""
-    global _tame
-    tame = is_tame(mask)
-    if tame and not mask.is_inference():
-        _tame = ref(mask), mask._version
-    return tame
+_OPTIONS = frozenset(Options.__annotations__)
 
 
 def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention
@@ -102,7 +97,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | None = None,
-    dropout_p: float = _NO_DROPOUT,
+    dropout_p: float = 0.0,
     is_causal: bool | str = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -153,40 +148,22 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
     everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
     """
-    global _seen
     kind: Any = None  # a mask's type, or a window
     way: Way | None = None
     if (
-        (dropout_p is _NO_DROPOUT or (_type(dropout_p) is float and dropout_p == 0.0))
+        (not more or (len(more) == 1 and attn_mask is None and _type(kind := more.get("window")) is int))
+        and (_type(query) is Tensor or _type(query) is Parameter)
+        and _type(dropout_p) is float
+        and dropout_p == 0.0
         and (is_causal is False or is_causal is True)
+        and (enable_gqa is False or enable_gqa is True)
+        and (scale is None or (_type(scale) is float and 0.0 < scale < _INFINITY))
+        and (_ONLY_CPUS or query.is_cpu)
         and not _is_compiling()
     ):
         try:
-            # As the last call, whose form is known to go to PyTorch.
-            last = _last_masked if attn_mask is not None else _last_causal if is_causal else _last_dense
-            same_scale, grouped, is_same, compute, rest = last
-            like = scale is same_scale or (_type(scale) is float and scale == same_scale)
-            if like and enable_gqa is grouped and not more and _is_fused_allowed():
-                if attn_mask is None:
-                    if is_same(query, key, value):
-                        if compute is not None:
-                            return compute(query, key, value)[0]
-                        return fused_attention(query, key, value, scale=0.0)[0]  # exact for an only key
-                elif not is_causal and is_same(query, key, value, attn_mask):
-                    if not rest[0]:
-                        return compute(query, key, value, attn_mask)
-                    tame, version = _tame
-                    if not rest[1] or (tame() is attn_mask and attn_mask._version == version) or _is_tame(attn_mask):
-                        return compute(query, key, value, attn_mask=attn_mask)[0]
-            if not (
-                (not more or (len(more) == 1 and attn_mask is None and _type(kind := more.get("window")) is int))
-                and (_type(query) is Tensor or _type(query) is Parameter)
-                and (enable_gqa is False or enable_gqa is True)
-                and (scale is None or (_type(scale) is float and 0.0 < scale < _INFINITY))
-                and (_ONLY_CPUS or query.is_cpu)
-            ):
-                pass
-            elif more:
+            # PyTorch's function checks all but masks, and that there are as many values as keys.
+            if more:
                 keys, enabled = key.shape, _is_grad_enabled()
                 form: Form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, enabled)
                 way = way_of(form) if value.shape == keys and query.is_cpu else None
@@ -196,31 +173,29 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                 if _is_grad_enabled():
                     keys = key.shape
                     if keys == value.shape:
-                        found: Any = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
+                        form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
+                        if form == _only_key:  # its weight is 1 whatever its score
+                            return scaled_dot_product_attention(
+                                query, key, value, attn_mask, scale=0.0, enable_gqa=enable_gqa
+                            )
                         if kind is None or kind is _BOOL or is_tame(attn_mask):
-                            way = PLAIN if found == _plain else _looked_up(found)
+                            way = PLAIN if form == _plain else _looked_up(form)
                 elif (size := key.nbytes) == value.nbytes:
                     if (
                         0 < size <= _short_bytes
                         and not enable_gqa
                         and (_ANY_TYPE or (query.dtype in _WIDE_TYPES and not _is_any_autocast_enabled()))
                     ):
-                        way, found = PLAIN, size
+                        way = PLAIN
                     else:
                         heads = enable_gqa and key.shape[:-2]
-                        found = (query.shape, size.bit_length(), query.dtype, is_causal, scale, enable_gqa, kind, heads)
-                        way = PLAIN if found == _plain else _looked_up(found)
-                if way is not None and (attn_mask is None or not is_causal):
-                    if found != _seen:
-                        _seen = found
-                        if is_same is not bool:  # a guard of another form
-                            _repeat(NEVER, is_causal, attn_mask)
-                    elif rest[3] or rest[2] != found:
-                        now = repeated((query, key, value, attn_mask), last, found, is_causal, scale, enable_gqa)
-                        _repeat(now, is_causal, attn_mask)
+                        form = (query.shape, size.bit_length(), query.dtype, is_causal, scale, enable_gqa, kind, heads)
+                        way = PLAIN if form == _plain else _looked_up(form)
                 if way is PLAIN:
                     if scale is None and not enable_gqa and not is_causal:
                         return scaled_dot_product_attention(query, key, value, attn_mask)
+                    if scale is None and not enable_gqa:
+                        return scaled_dot_product_attention(query, key, value, attn_mask, is_causal=True)
                     return scaled_dot_product_attention(
                         query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
                     )
@@ -230,8 +205,8 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                     return answer
         except _REFUSALS:
             pass
-    if more and not _is_compiling() and not OPTIONS.issuperset(more):
-        name = next(name for name in more if name not in OPTIONS)
+    if more and not _is_compiling() and not _OPTIONS.issuperset(more):
+        name = next(name for name in more if name not in _OPTIONS)
         refuse_keyword("attention()", name, signature(attention).parameters, NICKNAMES)
     return _attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, **more)
 
@@ -335,16 +310,39 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
         if way is not None and (answer := way(*given)) is not None:
             return answer
     arguments = Arguments(
-        call.query, call.key, call.value, **call.visible.flattened(), seed=drawn_seed(query, dropout_p),
+        call.query, call.key, call.value, **call.visible.flattened(), seed=_drawn_seed(query, dropout_p),
         scale=call.scale, prefix=prefix or 0, dropout_p=dropout_p, deterministic=deterministic, **scores._asdict(),
     )  # fmt: skip
     if return_lse:
         output, lse = with_lse(arguments)
         return output.reshape(call.shape), lse.reshape(call.shape[:-1])
-    output = output_of(arguments, given, known)
+    output = _output_of(arguments, given, known)
     return output if output.shape == call.shape else output.reshape(call.shape)
 
 
 # All arguments by their names, for whoever asks what they are, or gives others.
 attention.__signature__ = signature(_attend)  # type: ignore[attr-defined]
 _attend.__qualname__ = attention.__qualname__
+
+
+def _output_of(arguments: Arguments, given: tuple[Tensor, ...], known: Known | None) -> Tensor:
+    """By the operator where something watches; otherwise past it, and what is known of the call is added to."""
+    if not is_unwatched(arguments.tensors):
+        return operated(*arguments)[0]
+    if known is None or any(mine is not theirs for mine, theirs in zip(arguments, given, strict=False)):
+        return unwatched(arguments)
+    output = unwatched(arguments, known)
+    known.arguments = arguments[len(given) :]
+    return output
+
+
+def _drawn_seed(query: Tensor, dropout_p: float) -> Tensor | None:
+    """The seed of a dropout, if there is one, drawn on the CPU: a CUDA graph would drop the same scores every time."""
+    if dropout_p <= 0.0:
+        return None
+    if query.is_cuda and not torch.compiler.is_compiling() and torch.cuda.is_current_stream_capturing():
+        raise InvalidInput(
+            f"dropout_p is {dropout_p} while a CUDA graph is captured, and every replay would drop the same scores;"
+            " set it to 0, or call attention outside of the graph"
+        )
+    return torch.randint(2**62, (), dtype=torch.int64, device="cpu")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attenio.errors import InvalidInput
 from attenio.kernels.call.visibility import ProblemTile
 
 # splitmix64 (Steele, Lea, Flood 2014): a counter becomes 64 well-mixed bits in two multiplications.
@@ -37,15 +36,3 @@ class Dropout:
             x = (x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))) * factor
         stays = ((x >> 31) & ((1 << _BITS) - 1)) >= int(self.probability * 2**_BITS)
         return stays.to(like.dtype) / (1.0 - self.probability)
-
-
-def drawn_seed(query: Tensor, dropout_p: float) -> Tensor | None:
-    """The seed of a dropout, if there is one, drawn on the CPU: a CUDA graph would drop the same scores every time."""
-    if dropout_p <= 0.0:
-        return None
-    if query.is_cuda and not torch.compiler.is_compiling() and torch.cuda.is_current_stream_capturing():
-        raise InvalidInput(
-            f"dropout_p is {dropout_p} while a CUDA graph is captured, and every replay would drop the same scores;"
-            " set it to 0, or call attention outside of the graph"
-        )
-    return torch.randint(2**62, (), dtype=torch.int64, device="cpu")

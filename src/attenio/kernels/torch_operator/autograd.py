@@ -245,14 +245,3 @@ attention_backward_operator.register_autograd(
     _TransformedBackward.backward, setup_context=_TransformedBackward.setup_context
 )
 attention_backward_operator.register_vmap(_TransformedBackward.vmap)
-
-
-def output_of(arguments: Arguments, given: tuple[Tensor, ...], known: Known | None) -> Tensor:
-    """By the operator where something watches; otherwise past it, and what is known of the call is added to."""
-    if not is_unwatched(arguments.tensors):
-        return operated(*arguments)[0]
-    if known is None or any(mine is not theirs for mine, theirs in zip(arguments, given, strict=False)):
-        return unwatched(arguments)
-    output = unwatched(arguments, known)
-    known.arguments = arguments[len(given) :]
-    return output
