@@ -8,7 +8,7 @@ import numpy.typing as npt
 from attenio.bounds.epochs import whole_words
 from attenio.bounds.floats import Floats, any_of, larger, smaller, where
 
-# Beyond this whole numbers are within some two per cent of what reals say; epochs have up to three times that and a word.
+# Beyond this whole numbers are some two per cent from what reals say; epochs have up to three times that and a word.
 LARGEST_FAST_WORDS = 148
 LARGEST_BUDGET = 3 * LARGEST_FAST_WORDS + 1
 
