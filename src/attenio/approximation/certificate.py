@@ -203,6 +203,13 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
         if needed == 0:
             instead = "they are so close to each other that the mean of the values would do"
         return _exact(scores, terms, None, f"{reach}; {instead}")
+    least = least_rounding_error(terms.accumulator)
+    rounds = (
+        f"rounding sums in {terms.accumulator.value} may cost {least:.1g} at any degree,"
+        f" over the tolerance of {terms.tolerance:g}"
+    )
+    if terms.tolerance < least * least:  # far below it, nobody asks which degree would do
+        return _exact(scores, terms, None, rounds)
     for degree in range(terms.most_degree + 1):
         proven = _candidate(scores, terms, degree, auditor)
         if proven is None:
@@ -228,13 +235,8 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
                 f" over the tolerance of {terms.tolerance:g}"
             )
             return _exact(scores, terms, degree, reason)
-    reason = f"scores within ±{scores.radius:.4g} need a degree over {terms.most_degree}"
-    least, kind = least_rounding_error(terms.accumulator), terms.accumulator.value
-    if least > terms.tolerance:
-        reason = (
-            f"rounding sums in {kind} may cost {least:.1g} at any degree, over the tolerance of {terms.tolerance:g}"
-        )
-    return _exact(scores, terms, None, reason)
+    needs = f"scores within ±{scores.radius:.4g} need a degree over {terms.most_degree}"
+    return _exact(scores, terms, None, rounds if least > terms.tolerance else needs)
 
 
 def _candidate(
