@@ -1,4 +1,4 @@
-"""Ranks as processes on gloo: one process imports PyTorch, starts the store as torchrun's agent does, and forks.
+"""Ranks as processes on gloo: one process imports PyTorch, forks, and starts the store as torchrun's agent does.
 
 python forked.py CASE:RANKS:SECONDS ... prints one JSON object: by case what every rank gave, or the line that it failed
 with, and its exit code.
@@ -27,14 +27,18 @@ from cluster.executor import cases  # before the fork, not after it in every ran
 
 def main(case: Callable[[], Any], ranks: int, seconds: float) -> dict[str, Any]:
     torch.set_num_threads(1)
-    store = dist.TCPStore("127.0.0.1", 0, None, True, timeout=timedelta(seconds=seconds), wait_for_workers=False)
-    ends = [os.pipe() for _ in range(ranks)]
+    ends, ports = ([os.pipe() for _ in range(ranks)] for _ in range(2))
     children = []
     for rank in range(ranks):
         child = os.fork()
         if child == 0:
-            os._exit(_run(case, rank, ranks, store.port, seconds, ends[rank][1]))
+            (port,) = struct.unpack("i", os.read(ports[rank][0], 4))
+            os._exit(_run(case, rank, ranks, port, seconds, ends[rank][1]))
         children.append(child)
+    # After the forks: its thread looks up names, and a rank that is forked meanwhile would wait for that lock for ever.
+    store = dist.TCPStore("127.0.0.1", 0, None, True, timeout=timedelta(seconds=seconds), wait_for_workers=False)
+    for _, writing in ports:
+        os.write(writing, struct.pack("i", store.port))
     codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
     said = []
     for reading, writing in ends:
