@@ -28,7 +28,7 @@ def test_where_the_limit_is_met_the_schedule_is_no_worse_and_the_bound_holds(mon
     monkeypatch.setattr(in_stages, "_MOMENT_S", 0.1)
     hurried = best_first(LARGER, time_limit_s=0.1)
     found = search_in_stages(LARGER, time_limit_s=0.5)
-    assert found.cost_words < hurried.cost_words
+    assert found.cost_words <= hurried.cost_words  # how much less is a matter of time
     assert found.lower_bound_words <= found.cost_words
     verdict = check(LARGER, found.schedule)
     assert verdict.legal
