@@ -49,7 +49,7 @@ that PyTorch's function had chosen for it. Predicted were some 600 of all forms 
 on one thread by processor time and beside other work: 410 forms and 407; 2.7 us more than a bare function and 2.5
 without gradients, 9.6 and 8.4 with them. Groups gained (1.7 and 4.3), steps with masks lost (12 to 13 and 9 to 10).
 That is not worth functions that PyTorch does not promise. PyTorch's function beside itself was at {goal} in 812 of the
-867 forms and clearly below it in one: the rest of what is missed is no noise of the method.
+867 forms and clearly below it in one: the rest of what is missed is no noise of the method (`tried.json`).
 
 **Measured** (`results.json`, made by `run.py`{quick} of commit {commit}):
 PyTorch {torch} on {threads} {machine} threads ({capability}),

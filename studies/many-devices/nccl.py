@@ -10,6 +10,7 @@ on the same GPU. So these ranks say that they are hosts of their own (NCCL_HOSTI
 between hosts without InfiniBand. Times there are those of sockets and of kernels that share a GPU.
 """
 
+import argparse
 import json
 import os
 import platform
@@ -22,6 +23,9 @@ from datetime import timedelta
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from attenio.files import write_atomically
+from attenio.measurement.software import expect_gpu
 
 HERE = Path(__file__).parent
 PROBLEMS = (
@@ -229,11 +233,15 @@ def check(results: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    if sys.argv[1:] == ["rank"]:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("as_rank", nargs="?", choices=("rank", "dies", "differs"), help=argparse.SUPPRESS)
+    as_rank = parser.parse_args().as_rank
+    expect_gpu()
+    if as_rank == "rank":
         print(json.dumps(ran_by_a_rank()))
         return
-    if len(sys.argv) > 1:
-        fails(sys.argv[1])
+    if as_rank is not None:
+        fails(as_rank)
     runs = [started(1, own_hosts=False), started(2, own_hosts=False)]
     runs += [started(ranks, own_hosts=True) for ranks in (2, 4, 8)]
     # Otherwise PyTorch's watchdog ends the process before attention() can say which rank is gone.
@@ -241,7 +249,7 @@ def main() -> None:
     failures = {how: started(2, own_hosts=True, how=how) for how in ("dies", "differs")}
     results = {"provenance": made(), "samples": SAMPLES, "timeout_s": TIMEOUT_S, "runs": runs, "failures": failures}
     text = json.dumps(results, indent=1) + "\n"
-    (HERE / "nccl.json").write_text(text, encoding="utf-8")
+    write_atomically(HERE / "nccl.json", text)
     print(text)
     check(results)
 
