@@ -2,11 +2,12 @@
 
     PYTHONPATH=src python studies/first-calls/run.py [--into FOLDER] [--commit NAME] [--only TEXT] [--at-once 4]
 
-Every form runs in two processes of its own. The first has empty caches, the second those that the first left. Each
-makes a call, then steps of training where the form has gradients, then the same at another length, batch and number of
-heads, and writes down what each took until the GPU was done. Importing PyTorch, starting the GPU, one product on it and
-its gradient come before: PyTorch imports SymPy, which takes 1.7 s, for the first gradient of a process. results.json is
-written after each form, and a form measured at the same commit is not measured again.
+Every form runs in two processes of its own. The first has empty caches, also of Python's bytecode, the second those
+that the first left. Each makes a call, then steps of training where the form has gradients, then the same at another
+length, batch and number of heads, and writes down what each took until the GPU was done. Importing PyTorch, starting
+the GPU, one product on it and its gradient come before: PyTorch imports SymPy, which takes 1.7 s, for the first
+gradient of a process. results.json is written after each form, and a form measured at the same commit is not measured
+again.
 """
 
 import argparse
@@ -89,8 +90,9 @@ def measured(form: str) -> Iterator[tuple[str, float]]:
 def in_a_process(form: str, caches: str) -> dict[str, float]:
     environment = {
         **os.environ, "XDG_CACHE_HOME": caches, "TRITON_CACHE_DIR": f"{caches}/triton",
-        "CUDA_CACHE_PATH": f"{caches}/cuda",
+        "CUDA_CACHE_PATH": f"{caches}/cuda", "PYTHONPYCACHEPREFIX": f"{caches}/bytecode",
     }  # fmt: skip
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     ran = subprocess.run(
         [sys.executable, __file__, "--form", form], env=environment, capture_output=True, text=True, check=False
     )

@@ -76,7 +76,7 @@ class Driver(AbsentDriver):
 @pytest.fixture
 def found(monkeypatch):
     fake = Driver()
-    fake.replace(monkeypatch, "launch_overlapping")
+    fake.replace(monkeypatch)
     monkeypatch.setattr(latent, "processors_of", lambda _device: 6)
 
     def joined(kernel, programs, _descriptors, arguments, constants, _options):

@@ -1,5 +1,7 @@
 """Launches of the CUDA kernel with a driver that is not there: what they hand over is all that the kernel goes by."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -17,7 +19,7 @@ from attenio.kernels.hopper.backward.config import BackwardCall, config_of
 from attenio.kernels.hopper.backward.masks import VisibleRows
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.cuda import attenio as cuda
-from attenio.kernels.hopper.cuda import key_stationary
+from attenio.kernels.hopper.cuda import driver, key_stationary
 from attenio.kernels.hopper.cuda.key_stationary import GradientWork, launch_key_stationary
 from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.proving import forward_by_definition, gradients_by_definition
@@ -67,7 +69,7 @@ class Driver(AbsentDriver):
 @pytest.fixture
 def found(monkeypatch):
     fake = Driver()
-    fake.replace(monkeypatch, "launch")
+    fake.replace(monkeypatch)
     for module in (forward, key_stationary):
         monkeypatch.setattr(module, "processors_of", lambda device: 132)
     cached = cuda.launcher_of, key_stationary.launcher_of, forward._plan
@@ -148,3 +150,11 @@ def test_a_launch_of_gradients_hands_over_what_the_kernel_needs(found, heads, wi
     assert function[1:] == ("key_stationary_kernel", shared_bytes) and shared_bytes <= SHARED_BYTES
     assert (programs, threads) == (min(132, work.blocks), 384 if columns == 128 else 512)
     assert {each[-1][-2:] for each in found.maps.values()} == {(64, panel), (128, panel)}
+
+
+def test_what_the_driver_refuses_is_told_by_name(found, monkeypatch):
+    names = {"cuGetErrorName": lambda status, text: setattr(text._obj, "value", b"CUDA_ERROR_OUT_OF_MEMORY")}
+    monkeypatch.setattr(driver, "enqueuing", lambda: lambda *_given: 2)
+    monkeypatch.setattr(driver, "_library", lambda: SimpleNamespace(**names))
+    with pytest.raises(driver.DriverError, match="cuLaunchKernelEx: CUDA_ERROR_OUT_OF_MEMORY"):
+        run(problem_of(drawn(), Visibility(group=3)), cuda_tiles(192, 128)[0])

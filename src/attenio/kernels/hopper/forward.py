@@ -239,7 +239,13 @@ def _wide_is_proven(d: int, kind: _Kind) -> bool:
 def _cuda_is_proven(tiles: CudaTiles, kind: _Kind) -> bool:
     """The same of the tiles of the CUDA kernel, on lengths that none of them divides; all rows see a key."""
     lengths = 2 * tiles.row_tile + 40, (2 * tiles.row_tile // tiles.key_tile + 2) * tiles.key_tile + 24
-    both = partial(_computed_twice, tiles, kind, lengths, masked=True)
+
+    def both() -> tuple[list[Tensor], list[Tensor]]:
+        stored, columns = tiles.columns(*kind.columns), (kind.d, kind.width)
+        constants = cuda.constants_of(tiles, stored, columns, kind.band, kind.keys)
+        cuda.begin_compiling_attenio(kind.dtype, constants)  # it may be another than the one that is tried
+        return _computed_twice(tiles, kind, lengths, masked=True)
+
     name = f"{tiles.consumers} consumers and {tiles.key_tile} keys of {kind.d}/{kind.width}"
     return is_proven(name, kind.dtype, kind.device, both)
 

@@ -11,6 +11,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 from attenio.kernels.call.choice import is_heard, note_launch
+from attenio.kernels.replay.compiling import compiles_only, only_compiles, wait_for_hash
 from attenio.kernels.replay.launcher import Launcher, TritonLauncher
 from attenio.kernels.replay.streams import forks_and_joins, stream_index
 
@@ -55,9 +56,12 @@ def launch(
     if launcher is not None:
         launcher(programs, descriptors, rest)
     else:
-        triton_descriptors = tuple(each if each is None else each.to_triton() for each in descriptors)
+        everything = *(each if each is None else each.to_triton() for each in descriptors), *rest
         flags = {"num_warps": options.warps, "maxnreg": options.registers, "launch_pdl": options.overlaps}
-        launcher = _launchers[key] = TritonLauncher(kernel[(programs,)](*triton_descriptors, *rest, **flags))
+        if only_compiles(kernel, programs, everything, flags):
+            return
+        wait_for_hash()
+        launcher = _launchers[key] = TritonLauncher(kernel[(programs,)](*everything, **flags))
     _record(launcher, programs, descriptors, rest)
     if is_heard():
         note_constants(kernel, programs, constants)
@@ -72,6 +76,8 @@ def launch_compiled(
     constants: dict[str, int],
 ) -> None:
     """Launch a kernel that is compiled already, whoever compiled it."""
+    if compiles_only():
+        return
     launcher(programs, descriptors, arguments)
     _record(launcher, programs, descriptors, arguments)
     if is_heard():
@@ -89,6 +95,8 @@ def launch_specialized(
 ) -> None:
     """Call a kernel that Triton also compiles for what it sees in numbers and addresses, such as multiples of 16."""
     rest = (*arguments, *constants)
+    if only_compiles(kernel, programs, rest, {"num_warps": warps}):
+        return
     compiled = kernel[(programs,)](*rest, num_warps=warps)
     if _records() is not None:
         _record(TritonLauncher(compiled), programs, (), rest)

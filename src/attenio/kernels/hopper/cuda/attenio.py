@@ -10,6 +10,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.band import Band
+from attenio.kernels.hopper.cuda.compiler import begin_compiling
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, panel
@@ -56,7 +57,7 @@ def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles,
         _panels(aligned(query.flatten(1, 2)), ROWS, d), _panels(laid(problem.key), tiles.key_tile, d),
         _panels(laid(problem.value), tiles.key_tile, width),
     )  # fmt: skip
-    sinks = None if problem.sinks is None else problem.sinks.detach().float()
+    sinks = 0 if problem.sinks is None else problem.sinks.detach().float()
     arguments = (
         attended.largest, attended.total, attended.output, plan.starts, plan.entries, sinks,
         problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys, band.below, band.above,
@@ -75,8 +76,17 @@ def launcher_of(
     del device  # a module belongs to the current one
     numbers, threads = dict(constants), WARPGROUP * (tiles.consumers + 1)
     shared_bytes = tiles.shared_bytes(numbers["STORED_D"], numbers["STORED_V"])
-    text = source("attenio", element, numbers, products_of(numbers["KEY_TILE"], numbers["V"]))
-    return CudaLauncher(CudaKernel(KERNEL, text, element, threads, shared_bytes, Work))
+    return CudaLauncher(CudaKernel(KERNEL, attenio_source(element, numbers), element, threads, shared_bytes, Work))
+
+
+def begin_compiling_attenio(dtype: torch.dtype, constants: tuple[tuple[str, int], ...]) -> None:
+    """Compile it beside whatever comes before its launch."""
+    begin_compiling(attenio_source(ELEMENTS[dtype], dict(constants)))
+
+
+def attenio_source(element: str, constants: dict[str, int]) -> str:
+    """The kernel's text."""
+    return source("attenio", element, constants, products_of(constants["KEY_TILE"], constants["V"]))
 
 
 def products_of(key_tile: int, width: int) -> tuple[Product, ...]:

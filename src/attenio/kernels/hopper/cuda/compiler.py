@@ -44,14 +44,15 @@ _begun: dict[str, Future[bytes]] = {}
 
 def begin_compiling(source: str) -> None:
     """Compile a text on a thread of its own, which ``compiled`` waits for: NVRTC needs no Python meanwhile."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="nvrtc")
-    _begun[source] = pool.submit(_made, source)
-    pool.shutdown(wait=False)
+    if source not in _begun:
+        pool = ThreadPoolExecutor(1, thread_name_prefix="nvrtc")
+        _begun[source] = pool.submit(_made, source)
+        pool.shutdown(wait=False)
 
 
 def compiled(source: str) -> bytes:
     """The cubin of a text for Hopper: from disk, or by NVRTC."""
-    begun = _begun.pop(source, None)
+    begun = _begun.get(source)
     return _made(source) if begun is None else begun.result()
 
 

@@ -1,9 +1,11 @@
 """What is needed of the CUDA driver, through ctypes: modules, tensor maps and launches."""
 
 import ctypes
-from collections.abc import Sequence
-from ctypes import byref, c_char_p, c_int, c_uint, c_uint32, c_uint64, c_void_p
+from collections.abc import Callable, Iterable
+from ctypes import addressof, byref, c_char_p, c_int, c_uint32, c_uint64, c_void_p, create_string_buffer
 from functools import cache
+from struct import Struct
+from threading import Lock
 from typing import Any
 
 # Values of the driver's enumerations.
@@ -28,30 +30,26 @@ class TensorMap:
         self.address = -(-ctypes.addressof(self._memory) // 64) * 64
 
 
-class _Attribute(ctypes.Structure):
-    """Of a launch: ``CUlaunchAttribute``, whose value takes 64 bytes."""
-
-    _fields_ = (("id", c_int), ("pad", c_int), ("value", c_int * 16))
-
-
-class _Config(ctypes.Structure):
-    """``CUlaunchConfig``: blocks, threads, shared memory, stream and attributes."""
-
-    _fields_ = (
-        *((name, c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared_bytes")),
-        ("stream", c_void_p), ("attributes", c_void_p), ("attribute_count", c_uint),
-    )  # fmt: skip
+# ``CUlaunchConfig``: blocks, threads and bytes of shared memory, the stream, and attributes, which are at an address.
+_CONFIG = Struct("@7IPPI")
+# ``CUlaunchAttribute``: which it is, and its value, of 64 bytes.
+_ATTRIBUTE = Struct("@Ixxxxi60x")
+# Types of a parameter's fields, as ``struct`` calls them.
+_FIELDS = {ctypes.c_void_p: "P", ctypes.c_int: "i", ctypes.c_longlong: "q", ctypes.c_float: "f"}
 
 
 @cache
 def _library() -> Any:
     library = ctypes.CDLL("libcuda.so.1")
-    library.cuLaunchKernel.argtypes = (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p)
+    library.cuLaunchKernelEx.argtypes = (c_void_p,) * 4
     return library
 
 
 def _call(name: str, *arguments: Any) -> None:
-    status = getattr(_library(), name)(*arguments)
+    _expect_success(name, getattr(_library(), name)(*arguments))
+
+
+def _expect_success(name: str, status: int) -> None:
     if status:
         text = c_char_p()
         _library().cuGetErrorName(status, byref(text))
@@ -83,21 +81,38 @@ def tensor_map(
     return encoded
 
 
-def launch(
-    function: c_void_p, programs: int, threads: int, shared_bytes: int, stream: int, addresses: Sequence[int]
-) -> None:
-    """Launch a kernel on a stream; parameters are at these addresses."""
-    parameters = (c_void_p * len(addresses))(*addresses)
-    _call(
-        "cuLaunchKernel", function, programs, 1, 1, threads, 1, 1, shared_bytes, stream, parameters, None
-    )  # fmt: skip
+def enqueuing() -> Callable[[int, Any, int, None], int]:
+    """``cuLaunchKernelEx``: it takes where a config is, a kernel, and where the addresses of its parameters are."""
+    function: Callable[[int, Any, int, None], int] = _library().cuLaunchKernelEx
+    return function
 
 
-def launch_overlapping(
-    function: c_void_p, programs: int, threads: int, shared_bytes: int, stream: int, addresses: Sequence[int]
-) -> None:
-    """The same of a kernel that waits itself for what the launch before it writes (programmatic dependent launch)."""
-    parameters = (c_void_p * len(addresses))(*addresses)
-    attribute = _Attribute(_PROGRAMMATIC_STREAM_SERIALIZATION, 0, (c_int * 16)(1))
-    config = _Config(programs, 1, 1, threads, 1, 1, shared_bytes, stream, ctypes.addressof(attribute), 1)
-    _call("cuLaunchKernelEx", byref(config), function, parameters, None)
+class KernelLaunch:
+    """Launches of a kernel whose parameters are so many tensor maps and then one structure, ``work``.
+
+    What the driver reads in a call lies in the same memory for every launch: to make structures of ctypes anew takes
+    three times as long. One that ``overlaps`` the end of the launch before it (programmatic dependent launch) waits
+    itself for what that writes.
+    """
+
+    def __init__(
+        self, function: Any, threads: int, shared_bytes: int, maps: int, work: type[ctypes.Structure], *, overlaps: bool
+    ) -> None:
+        self._function, self._block = function, (1, 1, threads, 1, 1, shared_bytes)
+        self._fields = Struct("@" + "".join(_FIELDS[field[1]] for field in work._fields_))
+        self._places = Struct(f"@{maps + 1}P")
+        sizes = _CONFIG.size, _ATTRIBUTE.size, self._places.size, ctypes.sizeof(work)
+        self._config, attribute, self._parameters, self._work = self._memory = tuple(map(create_string_buffer, sizes))
+        _ATTRIBUTE.pack_into(attribute, 0, _PROGRAMMATIC_STREAM_SERIALIZATION, 1)
+        self._attributes = (addressof(attribute), 1) if overlaps else (0, 0)
+        self._config_at, self._parameters_at, self._work_at = map(addressof, (self._memory[0], *self._memory[2:]))
+        self._enqueue, self._writing = enqueuing(), Lock()
+
+    def __call__(self, programs: int, stream: int, maps: Iterable[int], work: Iterable[Any]) -> None:
+        """Launch it on a stream; tensor maps are at these addresses, and these are the fields of ``work``."""
+        with self._writing:  # until the driver has read it
+            _CONFIG.pack_into(self._config, 0, programs, *self._block, stream, *self._attributes)
+            self._places.pack_into(self._parameters, 0, *maps, self._work_at)
+            self._fields.pack_into(self._work, 0, *work)
+            status = self._enqueue(self._config_at, self._function, self._parameters_at, None)
+        _expect_success("cuLaunchKernelEx", status)

@@ -37,6 +37,7 @@ class CudaLauncher(Launcher):
         super().__init__()
         self._kernel, self._fields = kernel, len(kernel.work._fields_)
         self._function = driver.loaded_function(compiled(kernel.text), kernel.name, kernel.shared_bytes)
+        self._launch: driver.KernelLaunch | None = None
 
     def __call__(self, programs: int, descriptors: tuple[Any, ...], arguments: tuple[Any, ...]) -> None:
         """Launch it on the current stream, tensors by their addresses."""
@@ -49,8 +50,11 @@ class CudaLauncher(Launcher):
         return [encoded, *descriptor.shape, *descriptor.strides]
 
     def launch(self, programs: int, stream: int, arguments: Any) -> None:
-        """Launch it with descriptors expanded, and tensors given as addresses."""
-        maps, work = arguments[: -self._fields : _PER_MAP], self._kernel.work(*arguments[-self._fields :])
-        places = [*(each.address for each in maps), ctypes.addressof(work)]
-        start = driver.launch_overlapping if self._kernel.overlaps else driver.launch
-        start(self._function, programs, self._kernel.threads, self._kernel.shared_bytes, stream, places)
+        """Launch it with descriptors expanded, and tensors given as addresses, 0 where there is none."""
+        maps, work = arguments[: -self._fields : _PER_MAP], arguments[-self._fields :]
+        if self._launch is None:
+            kernel = self._kernel
+            self._launch = driver.KernelLaunch(
+                self._function, kernel.threads, kernel.shared_bytes, len(maps), kernel.work, overlaps=kernel.overlaps
+            )  # fmt: skip
+        self._launch(programs, stream, [each.address for each in maps], work)
