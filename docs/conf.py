@@ -1,13 +1,13 @@
 """Sphinx configuration: MyST pages, doctests, warnings are errors (see the Makefile); pages ask for nothing outside."""
 
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from attenio import __version__
+from attenio.kernels import attention, explain
 
 project = "attenio"
 author = "The attenio authors"
@@ -35,9 +35,9 @@ autodoc_preserve_defaults = True
 def setup(app: Any) -> None:
     """A bar in a docstring is a bar, as in ``|x|``, and no substitution of reStructuredText."""
     app.connect("autodoc-process-docstring", _escape_bars)
-    # attention() has its signature from another function, where Sphinx has to look for the defaults as they are written
-    door = import_module("attenio.kernels.attention")
-    door.attention.__wrapped__ = door._attend
+    # Their signatures spell out more than their source does, where Sphinx would look for the defaults as written.
+    for door in (attention, explain):
+        door.__wrapped__ = object()  # type: ignore[attr-defined]
 
 
 def _escape_bars(_app: Any, _what: str, _name: str, _value: Any, _options: Any, lines: list[str]) -> None:

@@ -15,10 +15,7 @@ MOST_LINES = 350
 # Compiled for a GPU: pointers, strides, sizes and constants are parameters there.
 KERNEL_DECORATORS = ("gluon.jit", "triton.jit")
 MORE_PARAMETERS = {
-    "cluster/executor/attention.py attention": "the arguments of attention on one device, and a mesh",
     "kernels/attention.py attention": "the signature of PyTorch's scaled_dot_product_attention comes first in it",
-    "kernels/attention.py _attend": "the arguments of attention",
-    "kernels/explain.py explain": "the arguments of attention",
     "kernels/transformers.py forward": "the signature that transformers calls",
 }
 # A band is two numbers. These have both, and every other value holds one of these.

@@ -45,14 +45,14 @@ def ours(problem: Problem) -> tuple[Attend, bool]:
     from attenio.cluster import Sharding
     from attenio.cluster.executor.attention import attend_shares, network_of
     from attenio.cluster.executor.call import cluster_call
-    from attenio.kernels.call.masking import MaskArguments
+    from attenio.kernels.call.arguments import CallArguments
 
     _same_block_operator()
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     shapes = tuple((1, heads, problem.n, problem.d) for heads in (problem.heads, problem.kv_heads, problem.kv_heads))
     sharding = Sharding.ZIGZAG if problem.causal else Sharding.CONTIGUOUS
-    asked = MaskArguments(is_causal=problem.causal)
-    call = cluster_call(shapes, torch.bfloat16, mesh, asked, scale=None, enable_gqa=True, sharding=sharding)
+    asked = CallArguments(is_causal=problem.causal, enable_gqa=True)
+    call = cluster_call(shapes, torch.bfloat16, mesh, asked, sharding)
     network = network_of(mesh)
     network.agree(call.form)
     return lambda q, k, v: attend_shares(network, call, q, k, v), problem.causal

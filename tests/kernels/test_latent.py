@@ -10,16 +10,16 @@ import attenio
 from attenio import Workload, attention, explain
 from attenio.errors import InvalidInput
 from attenio.kernels import cpu
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.latent import are_values_in_keys
-from attenio.kernels.call.masking import MaskArguments
 from attenio.kernels.call.problem import KernelProblem
 
 
 def latent_problem(batch, heads, queries, keys, d, width, dtype=torch.float32, kv_heads=1, **asked):
     q = torch.randn(batch, heads, queries, d).to(dtype)
     k = torch.randn(batch, kv_heads, keys, d).to(dtype)
-    call = call_of(q, k, k[..., :width], MaskArguments(**asked), enable_gqa=True)
+    call = call_of(q, k, k[..., :width], CallArguments(**asked, enable_gqa=True))
     return problem_of(call, None, 0.0)
 
 

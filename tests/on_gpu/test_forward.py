@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from attenio import attention
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.arguments import CallArguments
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.hopper import forward
@@ -47,7 +48,7 @@ def problem_of(shape, d=128, width=None, dtype=torch.bfloat16, scale=None, heads
     width = width or d
     sizes = ((kv_heads * group, queries, d), (kv_heads, keys, d), (kv_heads, keys, width))
     q, k, v = heads or (torch.randn(batch, *size, device="cuda").to(dtype) for size in sizes)
-    visible = visibility_of(q, k, MaskArguments(**options), (batch,))
+    visible = visibility_of(q, k, CallArguments(**options), (batch,))
     return KernelProblem.of_heads(q, k, v, visible, d**-0.5 if scale is None else scale)
 
 

@@ -5,9 +5,8 @@ leaves nothing of Python in the caches: what is asked of a tensor then takes a m
 of it; to hand on an option takes one as well, and to look at local variables nothing. All other calls are checked.
 """
 
-from functools import partial
 from inspect import signature
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -17,12 +16,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attenio.approximation.entries import checked_positive
 from attenio.errors import InvalidInput
+from attenio.kernels.call.arguments import CallArguments, OfPyTorch, Options, spelled_out
 from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_dropout, refuse_tangents
 from attenio.kernels.call.choice import follow_short_bytes
-from attenio.kernels.call.jagged import attend_jagged, is_jagged
-from attenio.kernels.call.masking import MaskArguments, Packing, Window
-from attenio.kernels.call.pages.problem import PageArguments
+from attenio.kernels.call.jagged import is_jagged, jagged_of
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
@@ -34,7 +32,6 @@ from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
 from attenio.kernels.torch_operator.schema import Arguments
-from attenio.masks import BlockSparse, Mask
 from attenio.names import refuse_keyword
 
 _type, _is_compiling, _is_grad_enabled = type, torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
@@ -69,27 +66,9 @@ def _looked_up(form: Form) -> Way | None:
     return way
 
 
-class Options(TypedDict, total=False):
-    """What ``attention()`` takes beyond the arguments of ``scaled_dot_product_attention``."""
-
-    window: Window | None
-    cu_seqlens: Packing | None
-    segment_ids: Packing | None
-    block_mask: BlockSparse | Any | None
-    prefix: int | None
-    tolerance: float | None
-    deterministic: bool
-    segments: Packing | None
-    mask: Mask | None
-    sinks: Tensor | None
-    softcap: float | None
-    return_lse: bool
-    pages: Any
-    lengths: Any
-    page_scales: tuple[Tensor, Tensor] | None
-
-
 _OPTIONS = frozenset(Options.__annotations__)
+# Those that known calls are found by.
+_REPEATED = frozenset(("window", "deterministic"))
 
 
 def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention
@@ -208,64 +187,44 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     if more and not _is_compiling() and not _OPTIONS.issuperset(more):
         name = next(name for name in more if name not in _OPTIONS)
         refuse_keyword("attention()", name, signature(attention).parameters, NICKNAMES)
-    return _attend(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, **more)
+    return _attend(query, key, value, (attn_mask, dropout_p, is_causal, scale, enable_gqa), more)
 
 
-def _attend(  # noqa: C901, PLR0913 - the arguments of attention
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool | str = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    window: Window | None = None,
-    cu_seqlens: Packing | None = None,
-    segment_ids: Packing | None = None,
-    block_mask: BlockSparse | Any | None = None,
-    prefix: int | None = None,
-    tolerance: float | None = None,
-    deterministic: bool = False,
-    segments: Packing | None = None,
-    mask: Mask | None = None,
-    sinks: Tensor | None = None,
-    softcap: float | None = None,
-    return_lse: bool = False,
-    pages: Any = None,
-    lengths: Any = None,
-    page_scales: tuple[Tensor, Tensor] | None = None,
-) -> Any:
+# All arguments by their names, for whoever asks what they are, or gives others.
+attention.__signature__ = spelled_out(attention)  # type: ignore[attr-defined]
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, plain: OfPyTorch, more: Options) -> Any:  # noqa: C901
     """``attention()`` by all its arguments; its own text says what they mean."""
-    if pages is not None or lengths is not None or page_scales is not None:
-        others = (attn_mask, dropout_p, segment_ids, segments, block_mask, prefix, mask, tolerance)
-        paged = PageArguments(
-            pages, lengths, page_scales, cu_seqlens, is_causal, window, scale, sinks, softcap, return_lse
-        )
-        check_switches(enable_gqa=enable_gqa, deterministic=deterministic)
-        # tables are read in host memory: a compiled program calls this as it is, and is not cut at every number
-        attend = torch.compiler.disable(attend_pages) if _is_compiling() else attend_pages
-        return attend(query, key, value, paged, others)
-    plain_scores = sinks is softcap is None and return_lse is False
+    attn_mask, dropout_p, is_causal, scale, enable_gqa = plain
+    asked: CallArguments | None = None  # to make one takes as long as to find a known call
+    tolerance, plain_scores = None, True
+    if _REPEATED.issuperset(more):
+        window, deterministic = more.get("window"), more.get("deterministic", False)
+    else:
+        asked = CallArguments(*plain, **more)
+        if asked.is_on_pages():
+            check_switches(enable_gqa=enable_gqa, deterministic=asked.deterministic)
+            # tables are read in host memory: a compiled program calls this as it is, and is not cut at every number
+            attend = torch.compiler.disable(attend_pages) if _is_compiling() else attend_pages
+            return attend(query, key, value, asked)
+        window, tolerance, deterministic = asked.window, asked.tolerance, asked.deterministic
+        plain_scores = asked.has_plain_scores()
     exact = plain_scores and tolerance is None and dropout_p.__class__ is float and dropout_p == 0.0
     if is_jagged(query, key, value):
-        refused = {"attn_mask": attn_mask, "cu_seqlens": cu_seqlens, "segment_ids": segment_ids, "segments": segments,
-                   "block_mask": block_mask, "prefix": prefix, "mask": mask}  # fmt: skip
-        packed = partial(
-            _attend, dropout_p=dropout_p, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa, window=window,
-            tolerance=tolerance, deterministic=deterministic, sinks=sinks, softcap=softcap, return_lse=return_lse,
-        )  # fmt: skip
-        return attend_jagged(packed, query, key, value, refused)
+        jagged = jagged_of(query, key, value, asked or CallArguments(*plain))
+        packed: Options = {**more, "cu_seqlens": jagged.cu_seqlens}
+        return jagged.restored(_attend(jagged.query, jagged.key, jagged.value, plain, packed))
     if _is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
     if isinstance(is_causal, str):
         is_causal, window = aligned(is_causal, window)
-    if mask is not None:
-        asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
-        _, _, window, cu_seqlens, _, _, block_mask, prefix = arguments_of(mask, query, key, asked)
+        asked = asked and asked._replace(is_causal=is_causal, window=window)
+    if asked is not None and asked.mask is not None:
+        asked = arguments_of(asked.mask, query, key, asked)
+        window = asked.window
     options = (is_causal, scale, enable_gqa, deterministic, window)
-    apart = window.__class__ is not bool and cu_seqlens is segment_ids is segments is block_mask is prefix is None
+    apart = window.__class__ is not bool and (asked is None or asked.is_unpacked())
     if apart and exact:
         way = known_way(query, key, value, attn_mask, options)
         if way is not None:
@@ -275,27 +234,33 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
                 answer = None
             if answer is not None:
                 return answer
-    undropped = isinstance(dropout_p, (float, int)) and dropout_p == 0.0
-    unpacked = undropped and apart and plain_scores
-    plain = unpacked and tolerance is None
-    on_cpu = unpacked and isinstance(query, Tensor) and query.is_cpu and forward_ad._current_level < 0
     sides = window if type(window) is tuple and len(window) == 2 else (window,)
     if forward_ad._current_level >= 0:
-        refuse_tangents(query, key, value, attn_mask, sinks)
-    if deterministic is False:
-        deterministic = torch.are_deterministic_algorithms_enabled()
+        refuse_tangents(query, key, value, attn_mask, asked and asked.sinks)
+    repeats = torch.are_deterministic_algorithms_enabled() if deterministic is False else deterministic
     given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     known = None
-    if plain and not (query is None or key is None or value is None) and is_unwatched(given):
-        known = known_of(given, (is_causal, scale, enable_gqa, deterministic, *sides))
+    undropped = isinstance(dropout_p, (float, int)) and dropout_p == 0.0
+    simple = undropped and apart and plain_scores and tolerance is None
+    if simple and not (query is None or key is None or value is None) and is_unwatched(given):
+        known = known_of(given, (is_causal, scale, enable_gqa, repeats, *sides))
         if known is not None and known.arguments is not None:
             return again(given, known)
-    check_switches(deterministic=deterministic, return_lse=return_lse)
+    if asked is None:
+        asked = CallArguments(attn_mask, dropout_p, is_causal, scale, enable_gqa, window, deterministic=deterministic)
+    else:
+        asked = asked._replace(attn_mask=attn_mask)
+    return _attend_anew(given, asked, known, deterministic=repeats)
+
+
+def _attend_anew(given: tuple[Tensor, ...], asked: CallArguments, known: Known | None, *, deterministic: bool) -> Any:
+    """A call that is not known yet: it is checked, and what is chosen for it runs."""
+    check_switches(deterministic=deterministic, return_lse=asked.return_lse)
+    query, key, value = given[:3]
     # From here on a number that stays what it is: gradients ask for it again, and a tensor may have changed by then.
-    dropout_p = checked_dropout(dropout_p)
-    asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
-    call = call_of(query, key, value, asked, dropout_p=dropout_p, scale=scale, enable_gqa=enable_gqa)
-    scores = scores_of(call.query, sinks, softcap)
+    dropout_p, prefix, tolerance = checked_dropout(asked.dropout_p), asked.prefix, asked.tolerance
+    call = call_of(query, key, value, asked._replace(dropout_p=dropout_p))
+    scores, plain_scores = scores_of(call.query, asked.sinks, asked.softcap), asked.has_plain_scores()
     if tolerance is not None and not plain_scores:
         raise InvalidInput(
             "tolerance is given with sinks, softcap or return_lse, which are exact; leave one of them out"
@@ -305,7 +270,9 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
         close = None if torch.compiler.is_compiling() else approximated(problem_of(call, prefix, dropout_p), tolerance)
         if close is not None:
             return close.reshape(call.shape)
-    if on_cpu and is_unwatched(given):
+    unpacked = dropout_p == 0.0 and plain_scores and asked.is_unpacked()
+    if unpacked and query.is_cpu and forward_ad._current_level < 0 and is_unwatched(given):
+        options = (asked.is_causal, asked.scale, asked.enable_gqa, asked.deterministic, asked.window)
         way = choose(problem_of(call, None, 0.0), given, options)
         if way is not None and (answer := way(*given)) is not None:
             return answer
@@ -313,16 +280,11 @@ def _attend(  # noqa: C901, PLR0913 - the arguments of attention
         call.query, call.key, call.value, **call.visible.flattened(), seed=_drawn_seed(query, dropout_p),
         scale=call.scale, prefix=prefix or 0, dropout_p=dropout_p, deterministic=deterministic, **scores._asdict(),
     )  # fmt: skip
-    if return_lse:
+    if asked.return_lse:
         output, lse = with_lse(arguments)
         return output.reshape(call.shape), lse.reshape(call.shape[:-1])
     output = _output_of(arguments, given, known)
     return output if output.shape == call.shape else output.reshape(call.shape)
-
-
-# All arguments by their names, for whoever asks what they are, or gives others.
-attention.__signature__ = signature(_attend)  # type: ignore[attr-defined]
-_attend.__qualname__ = attention.__qualname__
 
 
 def _output_of(arguments: Arguments, given: tuple[Tensor, ...], known: Known | None) -> Tensor:

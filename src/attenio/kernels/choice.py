@@ -15,9 +15,10 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput, MissingExtra
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.kernels import cpu
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.choice import LIBRARY, Choice
 from attenio.kernels.call.pages.plan import PagedPlan, plan_of
-from attenio.kernels.call.pages.problem import PageArguments, PagedProblem, problem_on_pages
+from attenio.kernels.call.pages.problem import PagedProblem, problem_on_pages
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.cpu import pages as cpu_pages
 from attenio.kernels.cpu.choice import choose_library
@@ -143,9 +144,9 @@ def features_of(tensor: Tensor) -> ModuleType:
     return feature_function
 
 
-def attend_pages(query: Tensor, key: Tensor, value: Tensor, asked: PageArguments, others: tuple[Any, ...]) -> Any:
+def attend_pages(query: Tensor, key: Tensor, value: Tensor, asked: CallArguments) -> Any:
     """The output in the shape of the query, with its log-sum-exp if that is asked for."""
-    problem = problem_on_pages(query, key, value, asked, others)
+    problem = problem_on_pages(query, key, value, asked)
     plan = plan_of(problem)
     if problem.query.is_cpu:
         assert plan is not None

@@ -1,9 +1,9 @@
 """``explain()``: what ``attention()`` would run on this machine, what that moves, and what the others would."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any, Never
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -12,13 +12,13 @@ from attenio.approximation.entries import checked_positive
 from attenio.bounds import LowerBound
 from attenio.bounds.attention import bounds_for, largest_ordinary
 from attenio.errors import DoesNotFit, InvalidInput
+from attenio.kernels.call.arguments import AllOptions, CallArguments, spelled_out
 from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_dropout
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.jagged import is_jagged, jagged_of
-from attenio.kernels.call.masking import MaskArguments, Packing, Window
 from attenio.kernels.call.pages.explanation import explained
-from attenio.kernels.call.pages.problem import PageArguments, PagedProblem, problem_on_pages
+from attenio.kernels.call.pages.problem import PagedProblem, problem_on_pages
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.scores import aligned, scores_of
@@ -29,7 +29,6 @@ from attenio.kernels.cpu.pages import KEY_TILE
 from attenio.kernels.gpu.capability import is_hopper
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
-from attenio.masks import BlockSparse, Mask
 from attenio.names import refuse_keyword
 from attenio.planning import Candidate, Plan, Tiles, candidates, plan_with
 from attenio.quantities import show_bytes, show_words
@@ -118,79 +117,50 @@ class Explanation:
         return "\n".join(lines if self.way is None else [*lines, str(self.way)])
 
 
-def explain(  # noqa: PLR0913 - the arguments of attention
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool | str = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-    *,
-    window: Window | None = None,
-    cu_seqlens: Packing | None = None,
-    segment_ids: Packing | None = None,
-    block_mask: BlockSparse | Any | None = None,
-    prefix: int | None = None,
-    tolerance: float | None = None,
-    deterministic: bool = False,
-    segments: Packing | None = None,
-    mask: Mask | None = None,
-    sinks: Tensor | None = None,
-    softcap: float | None = None,
-    return_lse: bool = False,
-    pages: Any = None,
-    lengths: Any = None,
-    page_scales: tuple[Tensor, Tensor] | None = None,
-    machine: str | Machine | None = None,
-    **unknown: Never,
-) -> Any:
+def explain(
+    query: Tensor, key: Tensor, value: Tensor, *plain: Any, machine: str | Machine | None = None,
+    **options: Unpack[AllOptions],
+) -> Any:  # fmt: skip
     """The plan that ``attention`` would run for the same arguments: print it, or ask its fields.
 
     ``machine`` asks about a GPU of the catalogue, such as ``"h200"``, that need not be here; tensors may then be on the
     CPU or on ``meta``, where they take no memory. Calls on pages give a ``PagedExplanation``: the tree of what requests
     share, and the words that it moves.
     """
-    _refuse(unknown)
-    if pages is not None or lengths is not None or page_scales is not None:
+    asked = _bound(plain, options)
+    if asked.is_on_pages():
         if machine is not None:
             raise InvalidInput("machine is given with pages=, which are explained where they are; leave it out")
-        on_pages = PageArguments(
-            pages, lengths, page_scales, cu_seqlens, is_causal, window, scale, sinks, softcap, return_lse
-        )
-        not_taken = (attn_mask, dropout_p, segment_ids, segments, block_mask, prefix, mask, tolerance)
-        paged = problem_on_pages(query, key, value, on_pages, not_taken)
+        paged = problem_on_pages(query, key, value, asked)
         return explained(paged, lambda together: _runs_on_pages(paged, together=together))
     if is_jagged(query, key, value):
-        asked_jagged = {"attn_mask": attn_mask, "cu_seqlens": cu_seqlens, "segment_ids": segment_ids,
-                        "segments": segments, "block_mask": block_mask, "prefix": prefix, "mask": mask}  # fmt: skip
-        query, key, value, cu_seqlens, _ = jagged_of(query, key, value, asked_jagged)
+        query, key, value, cu_seqlens, _ = jagged_of(query, key, value, asked)
+        asked = asked._replace(cu_seqlens=cu_seqlens)
+    attn_mask, is_causal, window = asked.attn_mask, asked.is_causal, asked.window
     if torch._C._is_any_autocast_enabled():
         query, key, value, attn_mask = autocast(query, key, value, attn_mask)
-    check_switches(deterministic=deterministic, return_lse=return_lse)
+    check_switches(deterministic=asked.deterministic, return_lse=asked.return_lse)
     if isinstance(is_causal, str):
         is_causal, window = aligned(is_causal, window)
-    dropout_p = checked_dropout(dropout_p)
-    asked = MaskArguments(attn_mask, is_causal, window, cu_seqlens, segment_ids, segments, block_mask, prefix)
-    if mask is not None:
-        asked = arguments_of(mask, query, key, asked)
-    call = call_of(query, key, value, asked, dropout_p=dropout_p, scale=scale, enable_gqa=enable_gqa)
+    dropout_p = checked_dropout(asked.dropout_p)
+    asked = asked._replace(attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, window=window)
+    if asked.mask is not None:
+        asked = arguments_of(asked.mask, query, key, asked)
+    call = call_of(query, key, value, asked)
     if not (call.query.numel() and call.key.shape[2]):
         raise InvalidInput(
             f"query is {tuple(call.query.shape)} and there are {call.key.shape[2]:,} keys: nothing to plan;"
             " give at least one sequence, head, query and key"
         )
-    scores = scores_of(call.query, sinks, softcap)
+    scores = scores_of(call.query, asked.sinks, asked.softcap)
     problem = replace(problem_of(call, asked.prefix, dropout_p), softcap=scores.softcap)
     sizes, place = None, place_of(problem, machine)
-    others = asked[3:]  # all that is not the mask, causal or a window
-    plain = dropout_p == 0.0 and sinks is softcap is None and not return_lse
-    if place.is_cpu and query.is_cpu and plain and all(other is None for other in others):
+    known = dropout_p == 0.0 and asked.has_plain_scores() and asked.is_unpacked()
+    if place.is_cpu and query.is_cpu and known:
         given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
         if not loses_digits(given):
-            sizes = sizes_of(problem, given, is_causal=is_causal, gqa=enable_gqa)
-    repeats = deterministic or torch.are_deterministic_algorithms_enabled()
+            sizes = sizes_of(problem, given, is_causal=is_causal, gqa=asked.enable_gqa)
+    repeats = asked.deterministic or torch.are_deterministic_algorithms_enabled()
     learned = attn_mask is not None and attn_mask.requires_grad
     with torch.no_grad():  # data may be looked at
         choice = choose(problem, place, sizes)
@@ -201,13 +171,12 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     workload, here = workload_of(problem, nearest, place.dtype), place.boundary
     fast_words = here.slowest_boundary.fast_words(workload.dtype)
     way = None
-    if tolerance is not None:
-        tolerance = checked_positive("tolerance", tolerance)
-        way = way_for(problem, tolerance, machine)
-    if sinks is not None and not choice.folds_sinks:
+    if asked.tolerance is not None:
+        way = way_for(problem, checked_positive("tolerance", asked.tolerance), machine)
+    if asked.sinks is not None and not choice.folds_sinks:
         notes.append("sinks shrink outputs after the kernel: outputs are read and written once more")
     notes += _notes_of(problem, place, choice)
-    if deterministic:
+    if asked.deterministic:
         notes.append("results repeat to the bit: every sum is taken in one order, or in fixed point")
     return Explanation(
         plan=_plan_of(choice, replace(workload, values_in_keys=choice.values_in_keys), here, notes),
@@ -218,9 +187,17 @@ def explain(  # noqa: PLR0913 - the arguments of attention
     )  # fmt: skip
 
 
-def _refuse(unknown: Mapping[str, Any]) -> None:
-    for name in unknown:
-        refuse_keyword("explain()", name, signature(explain).parameters, NICKNAMES)
+explain.__signature__ = spelled_out(explain)  # type: ignore[attr-defined]
+
+
+def _bound(plain: tuple[Any, ...], options: AllOptions) -> CallArguments:
+    """The arguments behind the tensors, those by position and those by name."""
+    spelled = signature(explain)
+    for name in options:
+        if name not in spelled.parameters:
+            refuse_keyword("explain()", name, spelled.parameters, NICKNAMES)
+    spelled.bind(None, None, None, *plain, **options)  # raises what Python would
+    return CallArguments(*plain, **options)
 
 
 def _plan_of(choice: Choice, workload: Workload, here: Machine, notes: list[str]) -> Plan:

@@ -183,21 +183,15 @@ def forward(  # noqa: PLR0913 - the interface of transformers
         attention_mask = attention_mask[..., : key.shape[2]]
     elif sliding_window is not None and key.shape[2] > sliding_window:  # masks hold windows where these bite
         raise _refusal(module, "sliding_window", WINDOW)
-    if (s_aux is not None or softcap is not None) and not (causal or dropout or absorption.is_absorbed(module)):
-        few = few_scores(query, key, value, attention_mask, scale=scaling, sinks=s_aux, softcap=softcap)
+    scores: dict[str, Any] = {} if s_aux is softcap is None else {"sinks": s_aux, "softcap": softcap}
+    if scores and not (causal or dropout or absorption.is_absorbed(module)):
+        few = few_scores(query, key, value, attention_mask, scale=scaling, **scores)
         if few is not None:
             return few.transpose(1, 2).contiguous(), None
-    attend = partial(
-        attention,
-        attn_mask=attention_mask,
-        dropout_p=dropout,
-        is_causal=causal,
-        scale=scaling,
-        enable_gqa=True,
-        deterministic=bool(deterministic),
-        sinks=s_aux,
-        softcap=softcap,
-    )
+    attend: Callable[..., Tensor] = partial(
+        attention, attn_mask=attention_mask, dropout_p=dropout, is_causal=causal, scale=scaling, enable_gqa=True,
+        deterministic=bool(deterministic), **scores,
+    )  # fmt: skip
     if absorption.is_absorbed(module):
         output = absorption.attend_latents(module, query, key, attend)
     else:

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from attenio.errors import InvalidInput
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.call import call_of
-from attenio.kernels.call.masking import MaskArguments
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.choice import backend_of
 from attenio.measurement.contenders import contenders, random_inputs
@@ -69,8 +69,9 @@ def _call(number: int, workload: Workload, name: str, filler: torch.Tensor) -> d
 def _grids(workload: Workload, inputs: Inputs, repeats: bool) -> list[dict[str, Any]] | None:
     """What ``attention()`` launches, in order, as grids whose traffic below the L2 can be predicted, if it tells."""
     query, key, value = inputs
-    mask, grouped = MaskArguments(window=window_of(workload)), query.shape[1] != key.shape[1]
-    call = call_of(query, key, value, mask, scale=workload.scale, enable_gqa=grouped)
+    grouped = query.shape[1] != key.shape[1]
+    asked = CallArguments(window=window_of(workload), scale=workload.scale, enable_gqa=grouped)
+    call = call_of(query, key, value, asked)
     problem = KernelProblem.of_heads(call.query, call.key, call.value, call.visible, call.scale, deterministic=repeats)
     told = getattr(backend_of(query), "grids", None)
     grids = None if told is None else told(problem, backward=workload.direction is Direction.BACKWARD)

@@ -28,7 +28,7 @@ from attenio.cluster.patches import Patchwork, tables
 from attenio.cluster.patches.halves import halves
 from attenio.cluster.strips import Owners, Strips
 from attenio.cluster.words import Shares
-from attenio.kernels.call.masking import MaskArguments
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.transformers import register
 from attenio.masks import Causal
 from attenio.workload import Direction, Workload
@@ -96,9 +96,7 @@ def _planned(mesh: Any, whole: list[Tensor], given: dict[str, Any]) -> int | Non
     """Bytes of this rank in both passes; None where a window on this grid is not planned."""
     shapes = tuple(tuple(each.shape) for each in whole[:3])
     sharding = Sharding.named(given.get("sharding", "contiguous"))
-    call = cluster_call(
-        shapes, whole[0].dtype, mesh, MaskArguments(), scale=None, enable_gqa=True, sharding=sharding
-    )  # fmt: skip
+    call = cluster_call(shapes, whole[0].dtype, mesh, CallArguments(enable_gqa=True), sharding)
     if "window" in given and call.grid.keys > 1:
         return None
     sizes = [sum(stop - start for start, stop in rank) for rank in chunked(shapes[0][2], tuple(mesh.shape))]
@@ -142,10 +140,10 @@ def with_layouts(*layouts: tuple[Strips | Patchwork, torch.dtype]) -> list[dict[
     every, mesh = [], init_device_mesh("cpu", (dist.get_world_size(),))
     for layout, dtype in layouts:
         kv_heads = max(2, layout.heads)
-        whole, asked = tensors(90, 2 * kv_heads, kv_heads, dtype), MaskArguments(is_causal=True)
+        whole, asked = tensors(90, 2 * kv_heads, kv_heads, dtype), CallArguments(is_causal=True, enable_gqa=True)
         right, alone = defined(*whole, -UNBOUNDED, 0), on_one_device(*whole, is_causal=True)
         shapes = tuple(tuple(each.shape) for each in whole[:3])
-        call = cluster_call(shapes, dtype, mesh, asked, scale=None, enable_gqa=True, sharding=layout)
+        call = cluster_call(shapes, dtype, mesh, asked, layout)
         mine = torch.cat([torch.arange(*span) for span in layout.homes(90)[dist.get_rank()].spans])
         given = [each[:, :, mine].requires_grad_() for each in whole]
         before = ledger(mesh).total_sent_bytes

@@ -11,7 +11,7 @@ from attenio.cluster.executor.attention import check_lengths
 from attenio.cluster.executor.call import ClusterCall, best_grid, check_shards, cluster_call
 from attenio.cluster.strips import Owners, Strips
 from attenio.errors import AttenioError
-from attenio.kernels.call.masking import MaskArguments
+from attenio.kernels.call.arguments import CallArguments
 
 
 def mesh(*shape: int, names: tuple[str, ...] | None = None) -> Any:
@@ -22,10 +22,9 @@ def mesh(*shape: int, names: tuple[str, ...] | None = None) -> Any:
 
 
 def call(heads: int, kv_heads: int, where: Any, **options: Any) -> ClusterCall:
-    tokens, asked = options.pop("tokens", 64), MaskArguments(is_causal=options.pop("is_causal", False))
+    tokens, sharding = options.pop("tokens", 64), options.pop("sharding", Sharding.CONTIGUOUS)
     shapes = tuple((1, each, tokens, 8) for each in (heads, kv_heads, kv_heads))
-    given = {"scale": None, "enable_gqa": True, "sharding": Sharding.CONTIGUOUS} | options
-    return cluster_call(shapes, torch.float32, where, asked, **given)
+    return cluster_call(shapes, torch.float32, where, CallArguments(**{"enable_gqa": True, **options}), sharding)
 
 
 def test_named_dimensions_of_a_mesh_are_the_grid_and_any_other_mesh_gets_the_one_that_sends_least() -> None:

@@ -18,7 +18,8 @@ from attenio.cluster.executor.part import Part
 from attenio.cluster.executor.transport import Ledger, Leg, Network
 from attenio.cluster.words import Shares
 from attenio.errors import InvalidInput
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.arguments import CallArguments
+from attenio.kernels.call.masking import visibility_of
 from attenio.workload import Direction, Workload
 from cluster.executor.definition import assert_within_twice, defined, on_one_device
 
@@ -68,7 +69,7 @@ class Ran:
         ]
         self.tensors = [torch.randn(shape).to(dtype) for shape in shapes]
         self.options = {"is_causal": problem["is_causal"], "window": problem["window"]}
-        visible = visibility_of(self.tensors[0], self.tensors[1], MaskArguments(**self.options), (batch,))
+        visible = visibility_of(self.tensors[0], self.tensors[1], CallArguments(**self.options), (batch,))
         self.band = visible.below, visible.above
         lengths = problem["queries"], problem["keys"]
         self.spans = [spans_of(length, self.grid.devices, problem["sharding"]) for length in lengths]

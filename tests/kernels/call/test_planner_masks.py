@@ -8,7 +8,8 @@ from tests.kernels.call.test_masking import masked
 
 from attenio import Workload, attention, explain
 from attenio.errors import InvalidInput
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.arguments import CallArguments
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.planner_masks import arguments_of, nearest_mask
 from attenio.masks import BlockSparse, Causal, Dense, Documents, SharedPrefix, SlidingWindow
 from attenio.reference import attention as reference
@@ -34,7 +35,7 @@ def visible(queries, keys, asked):
 
 
 def said(mask, queries, keys):
-    return arguments_of(mask, torch.empty(queries, 1), torch.empty(keys, 1), MaskArguments())
+    return arguments_of(mask, torch.empty(queries, 1), torch.empty(keys, 1), CallArguments())
 
 
 @laws
@@ -87,7 +88,7 @@ def restricted(draw):
 @given(restricted())
 def test_the_planned_mask_requires_what_a_call_sees_or_more_and_a_note_says_so(case):
     queries, keys, arguments = case
-    found, notes = nearest_mask(visible(queries, keys, MaskArguments(**arguments)), queries=queries, keys=keys)
+    found, notes = nearest_mask(visible(queries, keys, CallArguments(**arguments)), queries=queries, keys=keys)
     wanted, seen = required(found, queries, keys), seen_by(queries, keys, **arguments)
     assert bool((wanted | ~seen).all())
     assert notes or torch.equal(wanted, seen)

@@ -8,8 +8,9 @@ import torch
 from gluon_interpreter import TmaDescriptor, interpreted, launch
 
 from attenio.kernels import cpu, hopper, triton
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.dropout import Dropout
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended, with_sink
 from attenio.kernels.call.visibility import Visibility
@@ -22,7 +23,7 @@ def problem_of(shape, dtype=torch.bfloat16, **options):
     batch, kv_heads, group, queries, keys, d, width = shape
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
-    visible = visibility_of(q, k, MaskArguments(**options), (batch,))
+    visible = visibility_of(q, k, CallArguments(**options), (batch,))
     return KernelProblem.of_heads(q, k, v, visible, d**-0.5)
 
 

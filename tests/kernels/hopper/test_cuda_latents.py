@@ -15,8 +15,9 @@ from tests.kernels.hopper.absent_driver import AbsentDriver, memory
 from tests.kernels.launched import assert_forward
 
 from attenio.kernels import cpu, hopper
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.choice import launches
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.call.visibility import Visibility
@@ -38,7 +39,7 @@ BUILDS = [
 def problem_of(batch, kv_heads, group, queries, keys, d=576, columns=None, **options):
     q = torch.randn(batch, kv_heads * group, queries, d).bfloat16()
     k = torch.randn(batch, kv_heads, keys, columns or d).bfloat16()[..., :d]
-    visible = visibility_of(q, k, MaskArguments(**options), (batch,))
+    visible = visibility_of(q, k, CallArguments(**options), (batch,))
     return KernelProblem.of_heads(q, k, k[..., :512], visible, d**-0.5)
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from offline_compiler import instructions_of
 
 from attenio.kernels import cpu
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.arguments import CallArguments
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, with_sink
 from attenio.kernels.call.stacking import stacked
@@ -54,7 +55,7 @@ def problem_of(shape, dtype=torch.bfloat16, *, bias=None, prefix=0, **options):
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
     k[:, :, :prefix], v[:, :, :prefix] = k[:1, :, :prefix], v[:1, :, :prefix]
-    visible = visibility_of(q, k, MaskArguments(attn_mask=bias, **options), (batch,))
+    visible = visibility_of(q, k, CallArguments(attn_mask=bias, **options), (batch,))
     return KernelProblem.of_heads(q, k, v, visible, d**-0.5, prefix=prefix)
 
 

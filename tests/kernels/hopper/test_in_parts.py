@@ -9,7 +9,8 @@ from gluon_interpreter import TmaDescriptor, interpreted, launch
 from offline_compiler import instructions_of
 
 from attenio.kernels import cpu, hopper
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.arguments import CallArguments
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.hopper import single_precision
 from attenio.kernels.triton.parts import split
@@ -31,7 +32,7 @@ def problem_of(case, **more):
     (batch, kv_heads, group, queries, keys, d, width), options = CASES[case]
     q = torch.randn(batch, kv_heads * group, queries, d)
     k, v = torch.randn(batch, kv_heads, keys, d), torch.randn(batch, kv_heads, keys, width)
-    visible = visibility_of(q, k, MaskArguments(**options), (batch,))
+    visible = visibility_of(q, k, CallArguments(**options), (batch,))
     return KernelProblem.of_heads(q, k, v, visible, more.pop("scale", d**-0.5), **more)
 
 
@@ -107,7 +108,7 @@ def test_parts_are_made_where_rows_are_many_and_nothing_but_a_band_hides():
     plain, wide = (torch.empty(1, 2, 1024, d, device="meta") for d in (64, 136))
 
     def reason(query, *, backward=False, **options):
-        visible = visibility_of(query, query, MaskArguments(**options), (1,))
+        visible = visibility_of(query, query, CallArguments(**options), (1,))
         problem = KernelProblem.of_heads(query, query, query.new_empty(query.shape), visible, 1.0)
         return single_precision.why_not(problem, backward=backward)
 
@@ -122,7 +123,7 @@ def test_parts_are_made_where_rows_are_many_and_nothing_but_a_band_hides():
 def test_hopper_takes_parts_for_long_sequences_and_portable_kernels_for_short_ones():
     long, short = (torch.empty(1, 2, 1, n, 64, device="meta") for n in (1024, 300))
     for query, language in ((long, "Gluon"), (short, "Triton")):
-        visible = visibility_of(query[:, :, 0], query[:, :, 0], MaskArguments(), (1,))
+        visible = visibility_of(query[:, :, 0], query[:, :, 0], CallArguments(), (1,))
         value = torch.empty(1, 2, query.shape[-2], 32, device="meta")
         problem = KernelProblem(query=query, key=query[:, :, 0], value=value, visible=visible, scale=1.0)
         forward, backward = hopper.choose(problem, 132), hopper.choose_backward(problem, 132)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from offline_compiler import instructions_of
 
 from attenio.kernels import cpu, hopper
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.arguments import CallArguments
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, with_sink
 from attenio.kernels.hopper import latent
@@ -20,7 +21,7 @@ from attenio.kernels.hopper.joined_runs import join_kernel
 def problem_of(batch, kv_heads, group, queries, keys, d, dtype=torch.bfloat16, **options):
     q = torch.randn(batch, kv_heads * group, queries, d).to(dtype)
     k = torch.randn(batch, kv_heads, keys, d).to(dtype)
-    visible = visibility_of(q, k, MaskArguments(**options), (batch,))
+    visible = visibility_of(q, k, CallArguments(**options), (batch,))
     return KernelProblem.of_heads(q, k, k[..., :512], visible, d**-0.5)
 
 

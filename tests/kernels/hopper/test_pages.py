@@ -5,8 +5,9 @@ import torch
 from gluon_interpreter import TmaDescriptor, interpreted, launch
 from offline_compiler import instructions_of
 
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.pages.plan import plan_of
-from attenio.kernels.call.pages.problem import PageArguments, paged_problem
+from attenio.kernels.call.pages.problem import paged_problem
 from attenio.kernels.hopper import pages
 from kernels.pages.paging import Requests, exact
 
@@ -28,7 +29,7 @@ def on_cpu(monkeypatch):
 
 
 def problem_of(requests, **options):
-    given = PageArguments(requests.table, requests.lengths, None, requests.starts, True, None)
+    given = CallArguments(pages=requests.table, lengths=requests.lengths, cu_seqlens=requests.starts, is_causal=True)
     return paged_problem(requests.q, requests.k, requests.v, given._replace(**options))
 
 

@@ -8,8 +8,9 @@ import torch
 from gluon_interpreter import TmaDescriptor, interpreted, launch
 from offline_compiler import instructions_of
 
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.pages.plan import plan_of
-from attenio.kernels.call.pages.problem import PageArguments, paged_problem
+from attenio.kernels.call.pages.problem import paged_problem
 from attenio.kernels.gpu import counters
 from attenio.kernels.hopper import pages
 from attenio.kernels.triton import pages as portable
@@ -33,7 +34,7 @@ def on_cpu(monkeypatch):
 
 
 def problem_of(requests, **options):
-    given = PageArguments(requests.table, requests.lengths, None, None, True, None)
+    given = CallArguments(pages=requests.table, lengths=requests.lengths, is_causal=True)
     return paged_problem(requests.q.transpose(0, 1)[:, :, None], requests.k, requests.v, given._replace(**options))
 
 
@@ -117,7 +118,7 @@ def test_queries_and_pages_may_lie_anywhere_that_tma_can_load_from(on_cpu):
 
 def test_what_is_no_single_token_on_large_pages_is_left_to_portable_kernels():
     whole = half([70])
-    several = PageArguments(whole.table, whole.lengths, None, whole.starts, True, None)
+    several = CallArguments(pages=whole.table, lengths=whole.lengths, cu_seqlens=whole.starts, is_causal=True)
     none = half([0])
     none.table = none.table[:, :0]
     assert pages.why_not_apart(problem_of(whole)) is None

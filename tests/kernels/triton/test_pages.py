@@ -6,9 +6,10 @@ import pytest
 import torch
 from tests.kernels.records import portable
 
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.pages.bits import quantised
 from attenio.kernels.call.pages.plan import plan_of
-from attenio.kernels.call.pages.problem import PageArguments, _on_device, paged_problem
+from attenio.kernels.call.pages.problem import _on_device, paged_problem
 from attenio.kernels.triton import pages
 from kernels.pages.paging import Requests, exact
 
@@ -25,7 +26,9 @@ FORMS = {
 
 
 def problem_of(requests, *, causal=False, scales=None, **options):
-    given = PageArguments(requests.table, requests.lengths, scales, requests.starts, causal, None)
+    given = CallArguments(
+        pages=requests.table, lengths=requests.lengths, page_scales=scales, cu_seqlens=requests.starts, is_causal=causal
+    )
     return paged_problem(requests.q, requests.k, requests.v, given._replace(**options))
 
 

@@ -9,7 +9,8 @@ import torch
 from tests.kernels.records import portable
 
 from attenio.kernels import cpu, triton
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.arguments import CallArguments
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, with_sink
 from attenio.kernels.call.visibility import Visibility
@@ -25,7 +26,7 @@ def problem_of(shape, dtype=torch.float32, *, bias=None, prefix=0, scale=None, s
     k, v = torch.randn(batch, kv_heads, keys, d).to(dtype), torch.randn(batch, kv_heads, keys, width).to(dtype)
     k[:, :, :prefix], v[:, :, :prefix] = k[:1, :, :prefix], v[:1, :, :prefix]
     v = k[..., :width] if latent else v
-    visible = visibility_of(q, k, MaskArguments(attn_mask=bias, **options), (batch,))
+    visible = visibility_of(q, k, CallArguments(attn_mask=bias, **options), (batch,))
     factor = d**-0.5 if scale is None else scale
     return KernelProblem.of_heads(q, k, v, visible, factor, prefix=prefix, softcap=softcap)
 

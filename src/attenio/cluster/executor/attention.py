@@ -1,7 +1,7 @@
 """``attention()`` on many devices: DTensors in and out, gradients included."""
 
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import torch
 import torch.distributed as dist
@@ -30,43 +30,46 @@ from attenio.cluster.executor.processes import Processes
 from attenio.cluster.executor.transport import Ledger, Network
 from attenio.cluster.partition import Sharding
 from attenio.errors import InvalidInput
-from attenio.kernels.call.masking import MaskArguments, Window
+from attenio.kernels.call.arguments import CallArguments, Window
 from attenio.masks import Causal
+from attenio.names import check_keywords
 
 AnyPart: TypeAlias = Part | LayoutPart
 # The ends of meshes, by the world and the ranks that they are of.
 _networks: dict[tuple[int, tuple[int, ...]], Network] = {}
 
 
-def attention(  # noqa: PLR0913 - the arguments of attention on one device, a mesh, and how tokens are spread
-    query: DTensor,
-    key: DTensor,
-    value: DTensor,
-    *,
-    mesh: Any,
-    is_causal: bool = False,
-    enable_gqa: bool = False,
-    window: Window | None = None,
-    scale: float | None = None,
-    sharding: Spread | str = Sharding.CONTIGUOUS,
-) -> DTensor:
+class Options(TypedDict, total=False):
+    """What is taken of the options of attention on one device."""
+
+    is_causal: bool
+    enable_gqa: bool
+    window: Window | None
+    scale: float | None
+
+
+def attention(
+    query: DTensor, key: DTensor, value: DTensor, *, mesh: Any, sharding: Spread | str = Sharding.CONTIGUOUS,
+    **options: Unpack[Options],
+) -> DTensor:  # fmt: skip
     """softmax(Q K^T scale) V of DTensors (batch, heads, tokens, width) that are sharded by tokens over a mesh.
 
-    Arguments mean what they mean in ``attenio.attention``. All ranks of the mesh call it together. ``mesh``: where its
-    dimensions are named "queries", "keys" and "heads" (some of them, in this order), they are the grid; otherwise the
-    grid is chosen on which the busiest rank sends the fewest bytes. ``sharding``: "contiguous", tokens are in order;
-    "zigzag", every rank has an early and a late chunk (``zigzag_positions``), so that all compute as much under a
-    causal mask; strips of rows take the place of a grid there where they send less; or strips themselves, as
-    ``attenio.cluster.strips.best_strips`` plans them, or a patchwork, as ``attenio.cluster.patches.best_patches`` does:
-    every rank has the tokens of their ``homes``. Queries may be replicated instead, with keys sharded, as in decode:
-    then so is the output.
+    ``is_causal``, ``enable_gqa``, ``window`` and ``scale`` mean what they mean in ``attenio.attention``. All ranks of
+    the mesh call it together. ``mesh``: where its dimensions are named "queries", "keys" and "heads" (some of them, in
+    this order), they are the grid; otherwise the grid is chosen on which the busiest rank sends the fewest bytes.
+    ``sharding``: "contiguous", tokens are in order; "zigzag", every rank has an early and a late chunk
+    (``zigzag_positions``), so that all compute as much under a causal mask; strips of rows take the place of a grid
+    there where they send less; or strips themselves, as ``attenio.cluster.strips.best_strips`` plans them, or a
+    patchwork, as ``attenio.cluster.patches.best_patches`` does: every rank has the tokens of their ``homes``. Queries
+    may be replicated instead, with keys sharded, as in decode: then so is the output.
     """
     spread = named_sharding(sharding)
-    asked = MaskArguments(is_causal=is_causal, window=window)
+    check_keywords("attention()", options, Options)
+    asked = CallArguments(**options)
     replicated = isinstance(query, DTensor) and all(each.is_replicate() for each in query.placements)
     check_shards({"key": key, "value": value} if replicated else {"query": query, "key": key, "value": value}, mesh)
     shapes = tuple(tuple(each.shape) for each in (query, key, value))
-    call = cluster_call(shapes, query.dtype, mesh, asked, scale=scale, enable_gqa=enable_gqa, sharding=spread)
+    call = cluster_call(shapes, query.dtype, mesh, asked, spread)
     check_lengths(call)
     network = network_of(mesh)
     network.agree(call.form + ("; replicated queries" if replicated else ""))

@@ -21,8 +21,8 @@ from attenio.cluster.strips import Owners, Strips, best_strips
 from attenio.cluster.words import Shares
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.call import call_of
-from attenio.kernels.call.masking import MaskArguments
 from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.masks import Causal
 from attenio.workload import Direction, Workload
@@ -111,15 +111,8 @@ def named_sharding(sharding: Spread | str) -> Spread:
     return sharding if isinstance(sharding, Strips | Patchwork) else Sharding.named(sharding)
 
 
-def cluster_call(  # noqa: PLR0913 - the arguments of attention
-    shapes: tuple[tuple[int, ...], ...],
-    dtype: torch.dtype,
-    mesh: Any,
-    asked: MaskArguments,
-    *,
-    scale: float | None,
-    enable_gqa: bool,
-    sharding: Spread,
+def cluster_call(
+    shapes: tuple[tuple[int, ...], ...], dtype: torch.dtype, mesh: Any, asked: CallArguments, sharding: Spread
 ) -> ClusterCall:
     """Check a call of whole tensors with these shapes (batch, heads, tokens, width), and choose its grid."""
     names = ("query", "key", "value")
@@ -127,13 +120,13 @@ def cluster_call(  # noqa: PLR0913 - the arguments of attention
         if len(shape) != 4:
             raise InvalidInput(f"{name} has shape {shape}; give (batch, heads, tokens, width)")
     query, key, value = shapes
-    if key[:2] != value[:2] or query[0] != key[0] or (not enable_gqa and query[1] != key[1]):
+    if key[:2] != value[:2] or query[0] != key[0] or (not asked.enable_gqa and query[1] != key[1]):
         raise InvalidInput(
             f"query, key and value have {query[:2]}, {key[:2]} and {value[:2]} sequences and heads; make them equal,"
             " or set enable_gqa=True for fewer KV heads"
         )
     whole = [torch.empty(shape, dtype=dtype, device="meta") for shape in shapes]
-    found = call_of(whole[0], whole[1], whole[2], asked, scale=scale, enable_gqa=enable_gqa)
+    found = call_of(whole[0], whole[1], whole[2], asked)
     visible = found.visible
     grid, layout = grid_of_mesh(mesh), None
     if not isinstance(sharding, Sharding) and sharding.devices != mesh.size():

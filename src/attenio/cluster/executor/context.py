@@ -25,7 +25,7 @@ from attenio.cluster.executor.call import Spread, cluster_call, named_sharding, 
 from attenio.cluster.executor.transport import Ledger
 from attenio.cluster.partition import Sharding
 from attenio.errors import InvalidInput
-from attenio.kernels.call.masking import MaskArguments
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.transformers import Layer, instead_of_attention
 
 # What transformers leave out of a loss.
@@ -102,11 +102,9 @@ class Context:
                 f" {self.tokens:,} tokens; take the batch from shard(...), without a cache"
             )
         shapes = tuple((*each.shape[:2], self.tokens, each.shape[3]) for each in (query, key, value))
-        asked = MaskArguments(is_causal=layer.causal, window=layer.window)
-        call = cluster_call(
-            shapes, query.dtype, self.mesh, asked, scale=layer.scale,
-            enable_gqa=query.shape[1] != key.shape[1], sharding=self.sharding,
-        )  # fmt: skip
+        grouped = query.shape[1] != key.shape[1]
+        asked = CallArguments(is_causal=layer.causal, window=layer.window, scale=layer.scale, enable_gqa=grouped)
+        call = cluster_call(shapes, query.dtype, self.mesh, asked, self.sharding)
         network = network_of(self.mesh)
         network.agree(call.form)
         return attend_shares(network, call, query, key, value)

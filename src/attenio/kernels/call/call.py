@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.checks import batch_of, check_prefix, check_switches, check_tensors, checked_scale, heads_of
 from attenio.kernels.call.dropout import Dropout
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 
@@ -23,31 +24,22 @@ class Call(NamedTuple):
     shape: tuple[int, ...]
 
 
-def call_of(  # noqa: PLR0913
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    asked: MaskArguments,
-    *,
-    dropout_p: float = 0.0,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Call:
+def call_of(query: Tensor, key: Tensor, value: Tensor, asked: CallArguments) -> Call:
     """Check a call, and bring it to four dimensions."""
-    check_switches(is_causal=asked.is_causal, enable_gqa=enable_gqa)
-    check_tensors(query, key, value, asked.attn_mask, enable_gqa=enable_gqa, dropout_p=dropout_p)
+    check_switches(is_causal=asked.is_causal, enable_gqa=asked.enable_gqa)
+    check_tensors(query, key, value, asked.attn_mask, enable_gqa=asked.enable_gqa, dropout_p=asked.dropout_p)
     if asked.prefix is not None:
         check_prefix(asked.prefix, key.shape[-2])
     batch = batch_of(query, key, value)
     heads, key_heads, value_heads = heads_of(query, key, value)
-    if not enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul
+    if not asked.enable_gqa:  # one head of keys may serve all, by broadcasting, as in matmul
         heads = max(heads, key_heads, value_heads)
         key_heads = key_heads if value.dim() > 2 and value_heads == key_heads else heads
     four_query, four_key, four_value = (
         _four(tensor, batch, count) for tensor, count in ((query, heads), (key, key_heads), (value, key_heads))
     )
     visible = visibility_of(four_query, four_key, asked, batch)
-    factor = checked_scale(scale, query.shape[-1])
+    factor = checked_scale(asked.scale, query.shape[-1])
     lead = (*batch, heads) if max(query.dim(), key.dim(), value.dim()) > 2 else ()
     return Call(four_query, four_key, four_value, visible, factor, (*lead, query.shape[-2], value.shape[-1]))
 

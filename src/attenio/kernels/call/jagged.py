@@ -4,15 +4,17 @@ Their memory is that of packed sequences, (heads, tokens of all sequences, width
 them is one with ``cu_seqlens``, and what it gives is jagged as its queries are.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.checks import TensorMismatch, WrongType
 
 _AXES = "(sequences, heads, tokens, width), or (sequences, tokens, width)"
+# Arguments that jagged tensors do not go with.
+_NOT_TAKEN = ("attn_mask", "cu_seqlens", "segment_ids", "segments", "block_mask", "prefix", "mask")
 
 
 class Jagged(NamedTuple):
@@ -45,17 +47,11 @@ def is_jagged(*tensors: Any) -> bool:
     return any(isinstance(each, Tensor) and each.is_nested and each.layout == torch.jagged for each in tensors)
 
 
-def attend_jagged(attend: Callable[..., Any], query: Tensor, key: Tensor, value: Tensor, others: dict[str, Any]) -> Any:
-    """What ``attend(query, key, value, cu_seqlens=...)`` gives for jagged tensors; ``others`` may not be given."""
-    jagged = jagged_of(query, key, value, others)
-    return jagged.restored(attend(jagged.query, jagged.key, jagged.value, cu_seqlens=jagged.cu_seqlens))
-
-
-def jagged_of(query: Tensor, key: Tensor, value: Tensor, others: dict[str, Any]) -> Jagged:
+def jagged_of(query: Tensor, key: Tensor, value: Tensor, asked: CallArguments) -> Jagged:
     """Three jagged tensors as packed sequences, once it is known that they belong together."""
     tensors = {"query": query, "key": key, "value": value}
-    for name, given in others.items():
-        if given is not None:
+    for name in _NOT_TAKEN:
+        if getattr(asked, name) is not None:
             raise TensorMismatch(
                 f"{name} is given with jagged tensors, which say where sequences begin; leave it out, or pack the"
                 " sequences with cu_seqlens="

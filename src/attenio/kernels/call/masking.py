@@ -1,7 +1,7 @@
 """From the arguments that restrict a call to what each query may see."""
 
 from operator import index
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,30 +9,14 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from attenio.errors import InvalidInput
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.checks import TensorMismatch
 from attenio.kernels.call.packing import packed_by, segment_ranges
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.masks import BlockSparse
 
-# One for queries and keys alike, or one for each.
-Packing: TypeAlias = Tensor | tuple[Tensor, Tensor]
-Window: TypeAlias = int | tuple[int, int]
 
-
-class MaskArguments(NamedTuple):
-    """The arguments of ``attention`` that restrict what is seen, as they are given; and the prefix that is shared."""
-
-    attn_mask: Tensor | None = None
-    is_causal: bool = False
-    window: Window | None = None
-    cu_seqlens: Packing | None = None
-    segment_ids: Packing | None = None
-    segments: Packing | None = None
-    block_mask: BlockSparse | Any | None = None
-    prefix: int | None = None
-
-
-def visibility_of(query: Tensor, key: Tensor, asked: MaskArguments, batch: tuple[int, ...]) -> Visibility:
+def visibility_of(query: Tensor, key: Tensor, asked: CallArguments, batch: tuple[int, ...]) -> Visibility:
     """All restrictions of a call with queries and keys (batch, heads, tokens, width)."""
     queries, keys = query.shape[2], key.shape[2]
     left, right = _window(asked.window)
@@ -42,7 +26,7 @@ def visibility_of(query: Tensor, key: Tensor, asked: MaskArguments, batch: tuple
     ranges: dict[str, Any] = {"below": below, "above": above}
     packed = packed_by(asked.cu_seqlens, asked.segment_ids, asked.segments, query, key)
     if packed.lengths is not None:
-        first, stop = segment_ranges(packed.lengths, queries, (left, right), is_causal=asked.is_causal)
+        first, stop = segment_ranges(packed.lengths, queries, (left, right), is_causal=bool(asked.is_causal))
         ranges = {"first": first[None], "stop": stop[None]}
     if packed.ids is not None:
         ranges["query_ids"], ranges["key_ids"] = packed.ids

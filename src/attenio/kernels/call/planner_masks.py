@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.checks import WrongType
-from attenio.kernels.call.masking import MaskArguments, band_between
+from attenio.kernels.call.masking import band_between
 from attenio.kernels.call.packing import segment_ranges
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.masks import (
@@ -40,7 +41,7 @@ _MORE = {
 }
 
 
-def arguments_of(mask: Any, query: Any, key: Any, others: MaskArguments) -> MaskArguments:
+def arguments_of(mask: Any, query: Any, key: Any, others: CallArguments) -> CallArguments:
     """What a mask says of these queries and keys, as arguments, once no other argument says the same."""
     if not isinstance(mask, Mask):
         give = "it as attn_mask" if isinstance(mask, Tensor) else "one of attenio.masks, such as SlidingWindow(width=8)"

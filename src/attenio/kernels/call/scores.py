@@ -6,8 +6,8 @@ from typing import NamedTuple
 from torch import Tensor
 
 from attenio.errors import InvalidInput
+from attenio.kernels.call.arguments import Window
 from attenio.kernels.call.checks import TensorMismatch, WrongType, checked_number
-from attenio.kernels.call.masking import Window
 from attenio.names import show_value
 
 BOTTOM_RIGHT, TOP_LEFT = "bottom-right", "top-left"

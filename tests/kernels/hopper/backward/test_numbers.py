@@ -7,7 +7,8 @@ import torch
 from interpreted_backward import interpret
 
 from attenio.kernels import cpu
-from attenio.kernels.call.masking import MaskArguments, visibility_of
+from attenio.kernels.call.arguments import CallArguments
+from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.hopper.backward import chunks
 from attenio.kernels.hopper.backward.config import config_of
@@ -139,5 +140,5 @@ def visible(case, q, k):
     """What the front door makes of the case's restrictions."""
     given = None if case.segments is None else tuple(torch.tensor(lengths) for lengths in case.segments)
     return visibility_of(
-        q, k, MaskArguments(is_causal=case.causal, window=case.window, cu_seqlens=given), (case.batch,)
+        q, k, CallArguments(is_causal=case.causal, window=case.window, cu_seqlens=given), (case.batch,)
     )

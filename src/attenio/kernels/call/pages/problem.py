@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from attenio.errors import InvalidInput
+from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.checks import TensorMismatch, WrongType, check_switches, checked_scale, refuse_tangents
-from attenio.kernels.call.masking import Window
 from attenio.kernels.call.pages.table import PageTable, check_shapes
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.names import show_value
@@ -21,8 +21,8 @@ MOST_WIDTH = 256
 FAR = 2**30
 REDUCED = (torch.float8_e4m3fn, torch.int8)
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-# Arguments of ``attention`` that pages do not go with, in this order wherever they are handed over.
-NOT_TAKEN = ("attn_mask", "dropout_p", "segment_ids", "segments", "block_mask", "prefix", "mask", "tolerance")
+# Arguments of ``attention`` that pages do not go with.
+_NOT_TAKEN = ("attn_mask", "dropout_p", "segment_ids", "segments", "block_mask", "prefix", "mask", "tolerance")
 
 
 class Placement(NamedTuple):
@@ -88,30 +88,16 @@ class PagedProblem:
         return torch.float64 if self.query.dtype == torch.float64 else torch.float32
 
 
-class PageArguments(NamedTuple):
-    """The arguments of a call on pages."""
-
-    pages: Any
-    lengths: Any
-    scales: tuple[Tensor, Tensor] | None
-    starts: Any
-    is_causal: bool | str
-    window: Window | None
-    scale: float | None = None
-    sinks: Tensor | None = None
-    softcap: float | None = None
-    return_lse: bool = False
-
-
-def paged_problem(query: Tensor, key: Tensor, value: Tensor, asked: PageArguments) -> PagedProblem:
+def paged_problem(query: Tensor, key: Tensor, value: Tensor, asked: CallArguments) -> PagedProblem:
     """Check a call on pages and bring it to one shape."""
     if asked.pages is None:
         raise InvalidInput("lengths or page_scales is given without pages; give the table of pages, (requests, places)")
-    _check_tensors(query, key, value, asked.scales)
-    _refuse_gradients(query, key, value, asked.sinks, *(asked.scales or ()))
+    scales = asked.page_scales
+    _check_tensors(query, key, value, scales)
+    _refuse_gradients(query, key, value, asked.sinks, *(scales or ()))
     placement = _placement(asked, query, key)
     requests = int(placement.lengths.shape[0])
-    starts, known_starts, new = _starts(asked.starts, query, requests)
+    starts, known_starts, new = _starts(asked.cu_seqlens, query, requests)
     # (requests, heads, new, d) and (heads, tokens, d) as (tokens, heads, d).
     packed = query.transpose(-2, -3)
     packed = packed.reshape(-1, *packed.shape[-2:])
@@ -120,9 +106,8 @@ def paged_problem(query: Tensor, key: Tensor, value: Tensor, asked: PageArgument
     scale = checked_scale(asked.scale, query.shape[-1])
     return PagedProblem(
         query=packed, key=key, value=value, placement=placement, starts=starts, known_starts=known_starts, new=new,
-        scale=scale, left=left,
-        right=right, softcap=scores.softcap, sinks=scores.sinks,
-        scales=None if asked.scales is None else (asked.scales[0].contiguous(), asked.scales[1].contiguous()),
+        scale=scale, left=left, right=right, softcap=scores.softcap, sinks=scores.sinks,
+        scales=None if scales is None else (scales[0].contiguous(), scales[1].contiguous()),
     )  # fmt: skip
 
 
@@ -192,7 +177,7 @@ def _check_types(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> None
             )
 
 
-def _placement(asked: PageArguments, query: Tensor, key: Tensor) -> Placement:
+def _placement(asked: CallArguments, query: Tensor, key: Tensor) -> Placement:
     """In host memory it is checked; what is on a GPU is not waited for, and the kernels check it."""
     pages, lengths = asked.pages, asked.lengths
     if isinstance(pages, PageTable):
@@ -248,18 +233,17 @@ def _starts(given: Any, query: Tensor, requests: int) -> tuple[Tensor | None, In
     return given.to(query.device, torch.int32).contiguous(), starts, int(np.diff(starts).max(initial=0))
 
 
-def problem_on_pages(
-    query: Tensor, key: Tensor, value: Tensor, asked: PageArguments, others: tuple[Any, ...]
-) -> PagedProblem:
-    """The problem of a call that has none of the ``others``."""
+def problem_on_pages(query: Tensor, key: Tensor, value: Tensor, asked: CallArguments) -> PagedProblem:
+    """The problem of a call that has nothing that pages do not go with."""
     check_switches(return_lse=asked.return_lse)
-    for name, each in zip(NOT_TAKEN, others, strict=True):
+    for name in _NOT_TAKEN:
+        each = getattr(asked, name)
         if each is not None and not (isinstance(each, float | int) and each == 0.0 and name == "dropout_p"):
             raise InvalidInput(f"{name} is given with pages=, which takes none; leave one of them out")
     return paged_problem(query, key, value, asked)
 
 
-def _band(asked: PageArguments) -> tuple[int, int]:
+def _band(asked: CallArguments) -> tuple[int, int]:
     """Keys that a token sees before its own and behind it."""
     is_causal, window = asked.is_causal, asked.window
     if isinstance(is_causal, str):
