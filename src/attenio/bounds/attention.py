@@ -32,6 +32,7 @@ from attenio.bounds.row_passes import row_passes
 from attenio.bounds.row_sums import row_sums
 from attenio.bounds.saha_ye import saha_ye
 from attenio.bounds.score_epochs import score_epoch_words, score_epochs
+from attenio.bounds.single_stays import single_stays
 from attenio.bounds.whole_epochs import whole_epoch_words, whole_epochs
 from attenio.catalogue import as_machine
 from attenio.display import Listed
@@ -57,12 +58,12 @@ def bounds_for(
 
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
-    ['compulsory', 'score-epochs', 'output-epochs', 'whole-epochs', 'row-sums', 'fused-epochs',
+    ['compulsory', 'score-epochs', 'output-epochs', 'whole-epochs', 'row-sums', 'single-stays', 'fused-epochs',
      'recomputed-scores', 'fast-products', 'one-shot', 'row-passes', 'operator-by-operator', 'saha-ye']
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['compulsory', 'gradient-rows', 'fused-gradient-epochs', 'whole-gradient-epochs', 'passing-sums',
-     'five-products', 'fast-products', 'li-liang', 'nonzeros']
+     'five-products', 'single-gradient-stays', 'fast-products', 'li-liang', 'nonzeros']
     """
     checked_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
@@ -101,7 +102,7 @@ def _every_bound(workload: Workload, fast_words: int, units: int, *, makes_score
             return (
                 compulsory(workload),
                 *_gradient_bounds(workload, fast_words, units),
-                *((five_products(workload, fast_words, units=units),) if makes_scores else ()),
+                *(_with_scores_made(workload, fast_words, units) if makes_scores else ()),
                 fast_products(workload, fast_words, units=units),
                 *growth_of_gradients(workload, fast_words),
             )
@@ -136,12 +137,19 @@ def _gradient_bounds(workload: Workload, fast_words: int, units: int) -> tuple[L
     return (*shared, passing_sums(workload, fast_words), *mask_edges(workload, fast_words))
 
 
+def _with_scores_made(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
+    """The bounds of a backward pass that finds no probabilities saved."""
+    stays = (single_stays(workload, fast_words, direction=Direction.BACKWARD),) if units == 1 else ()
+    return (five_products(workload, fast_words, units=units), *stays)
+
+
 def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
     """The bounds of the forward pass that hold for every algorithm with ordinary or fast products, but compulsory."""
     alone = workload.towards(Direction.FORWARD)
     one_memory = (
         whole_epochs(workload, fast_words),
         row_sums(workload, fast_words),
+        single_stays(workload, fast_words, direction=Direction.FORWARD),
         *mask_edges(alone, fast_words),
         *few_words(workload, fast_words),
     )
@@ -207,8 +215,8 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
 
     All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Not among them are
     step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums and few-words, which count rows
-    (``row_sum_words``, ``few_word_words``), passing-sums, which count entries (``passing_sum_words``), and mask-edges
-    (``edge_words``).
+    (``row_sum_words``, ``few_word_words``), passing-sums, which count entries (``passing_sum_words``), mask-edges
+    (``edge_words``) and single-stays (``words_again`` besides the compulsory ones).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]

@@ -10,6 +10,7 @@ from attenio.bounds.backward import gradient_words, passing_sum_words, words_in_
 from attenio.bounds.few_words import few_word_words
 from attenio.bounds.mask_edges import edge_words, edges_of_band, may_be_ahead
 from attenio.bounds.row_sums import row_sum_words
+from attenio.bounds.single_stays import rectangle, words_again
 from attenio.planning.sweeping.cases import Cases, Ints, spread, take
 from attenio.planning.sweeping.points import Points
 from attenio.workload import Direction
@@ -92,11 +93,19 @@ class _Asked:
             found[index] = edge_words(edges, d, value_dim, fast_words, direction)
         return found
 
+    def _again(self, direction: Direction) -> Ints:
+        """Words of a KV head that come again, on one fast memory."""
+        cases, place = self.cases, self.place
+        rows, keys = rectangle(take(cases.band, place))
+        shape = cases.group[place] * rows, keys, cases.d[place], cases.value_dim[place]
+        return np.where(self.units == 1, words_again(shape, self.columns[2], direction), 0)
+
     def bound(self, direction: Direction, *, saved: bool = False) -> tuple[Ints, NDArray[np.bool_]]:
         """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
         cases, place = self.cases, self.place
         own, shared = _compulsory(cases, direction)
-        compulsory, exact = _product_sum((cases.group[place], own[place], shared[place]), self.runs)
+        again = 0 * place if saved or direction is Direction.TRAINING else self._again(direction)
+        compulsory, exact = _product_sum((cases.group[place], own[place], shared[place] + again), self.runs)
         if saved:
             floor = gradient_words(self.scores, *self.widths_and_memory)
         else:

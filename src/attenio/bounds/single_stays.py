@@ -1,0 +1,90 @@
+"""Single stays: unless fast memory holds rows and keys at one time, some of their words come and go more than once."""
+
+from attenio.bounds.lower_bound import MAKES_SCORES, OWN_SUMS, LowerBound, Strength
+from attenio.masks import SharedPrefix
+from attenio.masks.patterns import Band
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import clip, larger, smaller, where
+from attenio.workload import Direction, Workload
+
+_FORWARD = (
+    "each score is a sum of d products of its own",
+    "each output is a sum of products p·v, rescaled by row factors at will",
+)
+_BACKWARD = (
+    "each score and each dP is a sum of products of its own",
+    "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
+    "no probability is given: scores are made in the run",
+)
+
+
+def rectangle(band: Band) -> tuple[Counts, Counts]:
+    """Last rows and first keys that all need each other, about as many; none if the last row lacks the first key.
+
+    >>> rectangle(Band.dense(30, 20)), rectangle(Band.causal(30, 30))
+    ((30, 20), (16, 15))
+    """
+    of_first_row = smaller(band.shift + band.right + 1, band.keys)  # less than none where rows without a key come first
+    keys = clip(larger(of_first_row, (band.rows + of_first_row) // 2), band.keys)
+    rows = clip(band.rows + of_first_row - keys, band.rows)
+    whole = band.first_key(band.rows - 1) == 0
+    return where(whole, rows, 0), where(whole, keys, 0)
+
+
+def words_again(shape: tuple[Counts, Counts, Counts, Counts], fast_words: Counts, direction: Direction) -> Counts:
+    """Words that come again where so many rows need so many keys of these widths; for whole numbers or arrays of them.
+
+    >>> words_again((4096, 4096, 64, 64), 4096 * 64, Direction.FORWARD) / (4096 * 64)
+    0.86...
+    """
+    rows, keys, d, value_dim = shape
+    both = d + value_dim
+    if direction is Direction.FORWARD:
+        spread = smaller(rows, keys) * both - fast_words
+        gathered = (rows + keys) * d - fast_words - d * d - 4 * (both - 1) * d
+        return larger(smaller(spread, gathered), 0)
+    needed = d + both
+    over = smaller(rows, keys) * needed - fast_words
+    half = smaller(rows, keys) * both // 2 - (2 * needed - 1) * both
+    gathered = (rows + keys) * both - fast_words - both * both - 4 * (needed - 1) * both
+    return larger(smaller(over + smaller(over, larger(half, 0)), gathered), 0)
+
+
+def single_stays(workload: Workload, fast_words: int, *, direction: Direction) -> LowerBound:
+    """Compulsory words, and those that come again because rows and keys do not fit at one time.
+
+    Theorem: if n rows need m keys, each of them, then forward words >= compulsory + min((n+m) d - M - d²
+    - 4(d+dv-1)d, n(d+dv) - M, m(d+dv) - M). For one dense head of equal widths that is 6nd - M, up to 9d². The
+    gradient, up to M = 2nd: 11nd - M, up to 28d².
+    Assumes: as output-epochs and gradient-rows, of the gradient that no probabilities are given; one fast memory.
+    Regime: fast memories from nd to 2nd words, under a causal mask from half of that.
+    Proof: docs/theory/single_stays.md
+
+    >>> n, d = 65_536, 64
+    >>> for way in Direction.FORWARD, Direction.BACKWARD:
+    ...     workload = Workload(n=n, d=d, direction=way)
+    ...     print(f"{single_stays(workload, 7 * n * d // 4, direction=way).words / (n * d):.2f} nd")
+    4.24 nd
+    9.22 nd
+    """
+    forward = direction is Direction.FORWARD
+    alone, again = workload.towards(direction), 0
+    if not isinstance(workload.mask, SharedPrefix):
+        for pattern, count in workload.separate_patterns:
+            if isinstance(pattern, Band):
+                rows, keys = rectangle(pattern)
+                shape = (workload.group * int(rows), int(keys), workload.d, workload.value_dim)
+                again += count * int(words_again(shape, fast_words, direction))
+    return LowerBound(
+        theorem="single-stays" if forward else "single-gradient-stays",
+        words=alone.compulsory_words + workload.batch * workload.kv_heads * again,
+        strength=Strength.ORDINARY,
+        covers=OWN_SUMS if forward else MAKES_SCORES,
+        regime="fast memory for half of the rows and keys to all of them; under a causal mask a quarter to a half",
+        assumptions=(
+            *(_FORWARD if forward else _BACKWARD),
+            "recomputation allowed",
+            "one fast memory, empty at the beginning",
+        ),
+        page="docs/theory/single_stays.md",
+    )

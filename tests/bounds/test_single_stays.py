@@ -1,0 +1,214 @@
+"""Single stays: the steps of the proof on random runs, solved games of whole rows, and no plan below the bound."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds import bounds_for
+from attenio.bounds.single_stays import rectangle, single_stays, words_again
+from attenio.errors import DoesNotFit
+from attenio.masks.patterns import Band
+from attenio.pebbling.row_games import AttentionGame
+from attenio.planning import best_plan_for
+from attenio.workload import Direction, Workload
+
+from .random_runs import Name, RandomRun, Word, effective_products
+
+laws = settings(max_examples=26, deadline=None, derandomize=True)
+WAYS = (Direction.FORWARD, Direction.BACKWARD)
+
+
+@dataclass(eq=False)
+class WatchedRun(RandomRun):
+    """A run that remembers what fast memory holds just before every load, and just after every other step."""
+
+    held: list[set[Word]] = field(default_factory=list)
+
+    def seen(self) -> "WatchedRun":
+        run = self
+
+        class Steps(list):
+            def append(self, step):
+                super().append(step)
+                run.held.append({*run.fast, step[1]} if step[0] != "load" else {*run.fast})
+
+        self.steps = Steps()
+        self.play()
+        return self
+
+
+class Moment:
+    """A time of a run: which entries have left for good, which are still to come, and which pairs are open."""
+
+    def __init__(self, run: WatchedRun, at: int) -> None:
+        self.run, self.at = run, at
+        self.names = {word.name for word in run.held[at]}
+        self.open: set[tuple[int, int]] = set()
+        self.outside: set[tuple[int, int]] = set()
+        for words, consumed in effective_products(run).carriers:
+            for made, until, word in words:
+                if self.before(made) and not self.before(until) and not self.before(consumed):
+                    self.open.add(word.name[1:3])
+                    if word not in run.held[at]:
+                        self.outside.add(word.name[1:3])
+
+    def before(self, step: int) -> bool:
+        return step < self.at or (step == self.at and self.run.steps[step][0] != "load")
+
+    def sides(self, single: dict[Name, int], kind: str) -> tuple[set[int], set[int]]:
+        """Rows (q) or keys (k) with a single entry that has left, and those with one that is still to come."""
+        left = {
+            name[1] for name, load in single.items() if name[0] == kind and self.before(load) and name not in self.names
+        }
+        return left, {name[1] for name, load in single.items() if name[0] == kind and not self.before(load)}
+
+
+def singles(run: RandomRun) -> dict[Name, int]:
+    """Entries of inputs that are loaded once, and when."""
+    loads = Counter(word.name for done, word in run.steps if done == "load")
+    return {word.name: step for step, (done, word) in enumerate(run.steps) if done == "load" and loads[word.name] == 1}
+
+
+def test_a_row_that_has_left_and_a_key_that_is_to_come_are_an_open_pair() -> None:
+    met = 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        n, m, d, fast_words = (int(random.integers(low, high)) for low, high in [(1, 3), (1, 3), (2, 4), (4, 6)])
+        run = WatchedRun(n, m, d, 1, fast_words, random, keep=float(random.choice([0.0, 1.0]))).seen()
+        single = singles(run)
+        for at in range(len(run.steps)):
+            moment = Moment(run, at)
+            (rows_left, rows_late), (keys_left, keys_late) = (moment.sides(single, kind) for kind in "qk")
+            pairs = {(i, j) for i in rows_left for j in keys_late} | {(i, j) for i in rows_late for j in keys_left}
+            assert pairs <= moment.open
+            met += len(pairs)
+    assert met > 20
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_what_rows_that_have_left_and_rows_to_come_need_comes_twice_unless_pairs_are_open(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    n, m, d, dv = (int(random.integers(low, high)) for low, high in [(2, 7)] * 2 + [(1, 3)] * 2)
+    fast_words = int(random.integers(6, max(8, (n + m) * (d + dv) // 2 + 4)))
+    run = WatchedRun(n, m, d, dv, fast_words, random, keep=float(random.choice([0.0, 0.5, 1.0]))).seen()
+    loads = Counter(word.name for done, word in run.steps if done == "load")
+    single = singles(run)
+    scores = sum(done != "make" and word.name[0] == "s" for done, word in run.steps)
+    further = {
+        kinds: sum(loads[name] - (name[0] != "o") for name in loads if name[0] in kinds) for kinds in ("kv", "qo")
+    }
+    moved = sum(done != "make" for done, _ in run.steps)
+    assert moved >= (n + m) * (d + dv) + sum(further.values()) + scores
+    for at in random.integers(0, len(run.steps), 12):
+        moment = Moment(run, int(at))
+        for pair in moment.outside:
+            assert any(word.name[1:3] == pair and word.slow and moment.before(word.slow[0]) for _, word in run.steps)
+        (rows_left, rows_late), (keys_left, keys_late) = (moment.sides(single, kind) for kind in "qk")
+        for left, late, kinds, many, turned in (
+            (rows_left, rows_late, "kv", m, False),
+            (keys_left, keys_late, "qo", n, True),
+        ):
+            count = min(len(left), len(late))
+            if not count:
+                continue
+            chosen = sorted(left)[:count], sorted(late)[:count]
+            pairs = [
+                [[(other, one) if turned else (one, other) for one in side] for side in chosen] for other in range(many)
+            ]
+            excused = {o for o in range(many) if any(moment.open.issuperset(side) for side in pairs[o])}
+            widths = {"q": d, "k": d, "v": dv, "o": dv}
+            needed = [
+                (kind, o, 0, c) for kind in kinds for o in range(many) if o not in excused for c in range(widths[kind])
+            ]
+            absent = [name for name in needed if name not in moment.names]
+            assert all(loads[name] >= 1 + (name[0] != "o") for name in absent)
+            assert count * len(excused) <= len(moment.open)
+            inside = len(moment.open) - len(moment.outside)
+            assert further[kinds] >= len(absent) >= len(needed) - (fast_words - inside)
+
+
+@pytest.mark.parametrize(("d", "dv"), [(3, 3), (2, 4), (4, 1)])
+@pytest.mark.parametrize(("rows", "keys"), [(2, 2), (3, 3), (4, 2), (2, 4), (3, 4)])
+def test_no_solved_game_of_whole_rows_moves_less_even_without_what_the_proof_loses(rows, keys, d, dv):
+    needed, both = ((1 << keys) - 1,) * rows, d + dv
+    for fast_words in range(2 * both, (min(rows, keys) + 2) * both, 2):
+        game = AttentionGame(needed=needed, fast_words=fast_words, d=d, value_dim=dv, statistics=0)
+        again = min((rows + keys) * d, rows * both, keys * both) - fast_words
+        assert game.optimum() >= (rows + keys) * both + max(again, 0)
+
+
+@laws
+@given(st.integers(8, 160), st.integers(8, 160), st.integers(1, 4), st.integers(1, 4), st.floats(0.2, 2.2))
+def test_no_plan_moves_less(n: int, m: int, d: int, dv: int, share: float) -> None:
+    fast_words = int(share * min(n, m) * (d + dv)) + 3
+    for mask in ("dense", "causal"):
+        for way in WAYS:
+            workload = Workload(queries=n, keys=m, d=d, value_dim=dv, mask=mask, direction=way)
+            try:
+                plan = best_plan_for(workload, fast_words)
+            except DoesNotFit:
+                continue
+            assert single_stays(workload, fast_words, direction=way).words <= plan.moved_words
+
+
+def test_the_best_plans_of_large_memories_are_within_a_quarter_and_a_half():
+    n, d = 65_536, 64
+    for way, most in zip(WAYS, (1.25, 1.5), strict=True):
+        for share in (1.75, 1.9):
+            workload, fast_words = Workload(n=n, d=d, direction=way), int(share * n * d)
+            bound = single_stays(workload, fast_words, direction=way).words
+            assert workload.compulsory_words < bound <= best_plan_for(workload, fast_words).moved_words <= most * bound
+
+
+@laws
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 60), st.integers(-10, 60), st.integers(-40, 40))
+def test_rows_and_keys_of_a_rectangle_all_need_each_other(
+    rows: int, keys: int, left: int, right: int, shift: int
+) -> None:
+    band = Band(rows=rows, keys=keys, left=left, right=right, shift=shift)
+    some, first = rectangle(band)
+    assert 0 <= some <= rows
+    assert 0 <= first <= keys
+    for row in range(rows - some, rows):
+        assert not first or (band.first_key(row) == 0 and band.end_key(row) >= first)
+    if band.is_dense:
+        assert (some, first) == (rows, keys)
+
+
+@laws
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 300), st.integers(1, 300), st.integers(3, 10**8))
+def test_words_come_again_in_arrays_as_alone_and_not_once_one_kind_fits(
+    n: int, m: int, d: int, dv: int, fast: int
+) -> None:
+    for way in WAYS:
+        alone = words_again((n, m, d, dv), fast, way)
+        array = words_again((np.array([n, n]), np.array([m, m]), d, dv), np.array([fast, fast]), way)
+        assert array.tolist() == [alone, alone]
+        kind = d + dv if way is Direction.FORWARD else 2 * d + dv
+        assert words_again((n, m, d, dv), min(n, m) * kind, way) == 0
+
+
+def test_heads_are_added_up_and_shared_prefixes_windows_several_memories_and_saved_probabilities_say_nothing():
+    one, fast_words = Workload(queries=4096, keys=2048, d=8), 20_000
+    many = Workload(queries=1024, keys=2048, d=8, heads=8, kv_heads=2, batch=3)
+    assert (
+        single_stays(many, fast_words, direction=WAYS[0]).words
+        == 6 * single_stays(one, fast_words, direction=WAYS[0]).words
+        > many.compulsory_words
+    )
+    for mask in ("window:64", "prefix:1024"):
+        workload = Workload(queries=1024, keys=2048, d=8, batch=3, mask=mask)
+        assert single_stays(workload, 4000, direction=WAYS[0]).words == workload.compulsory_words
+
+    def told(workload: Workload, **options) -> bool:
+        return any(bound.theorem.endswith("stays") for bound in bounds_for(workload, 4000, **options))
+
+    backward = Workload(n=1024, d=8, direction="backward")
+    assert told(one)
+    assert told(backward)
+    assert not told(one, units=2)
+    assert not told(backward, probabilities_saved=True)
