@@ -72,16 +72,17 @@ def directed(draw: st.DrawFn, longest: int = 9, widest: int = 4) -> Workload:
 def _is_for_others(problems, names: tuple[str, ...]) -> bool:
     """Whether a form is not searched for these problems."""
     if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows", "row_sums"):
-        return not problems.is_one_dense
+        return not problems.counts.is_one_dense
     if names[0] == "group_positions":
-        return not (problems.group > 1 and problems.roll(keys=True))
+        return not (problems.group > 1 and problems.counts.roll(keys=True))
     if any(
-        name in names and not problems.roll(keys=name == "rolling_keys") for name in ("rolling_rows", "rolling_keys")
+        name in names and not problems.counts.roll(keys=name == "rolling_keys")
+        for name in ("rolling_rows", "rolling_keys")
     ):
         return True
     if {"rolling_rows", "stationary_keys"} <= set(names):  # under a window both roll
-        return problems.roll(keys=True)
-    return names[0] == "ring_keys" and problems.only_band is None
+        return problems.counts.roll(keys=True)
+    return names[0] == "ring_keys" and problems.counts.only_band is None
 
 
 def _rolling_choices(problems, names: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
@@ -89,7 +90,7 @@ def _rolling_choices(problems, names: tuple[str, ...]) -> dict[str, tuple[int, .
     found: dict[str, tuple[int, ...]] = {}
     for tile, slots in (("rolling_rows", "kept_keys"), ("rolling_keys", "kept_rows")):
         if tile in names:
-            band = problems.only_band.transposed if tile == "rolling_keys" else problems.only_band
+            band = problems.counts.only_band.transposed if tile == "rolling_keys" else problems.counts.only_band
             if not band.is_window:  # as many as fit, and one slot
                 found |= {tile: tuple(range(1, band.rows + 1)), slots: (1,)}
                 continue
@@ -107,7 +108,7 @@ def costs(workload: Workload, dataflow: Dataflow, every: Iterable[Tiles]) -> lis
 def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) -> Iterator[Tiles]:
     """Every tile that differs from a smaller one; ``reading``, those for saved probabilities too."""
     problems = problems_of(workload, dataflow)
-    rows, keys = range(1, problems.most_rows + 1), range(1, problems.most_keys + 1)
+    rows, keys = range(1, problems.counts.most_rows + 1), range(1, problems.counts.most_keys + 1)
     columns = range(1, problems.value_dim + 1)
     sizes = {
         "query_tile": rows,
@@ -115,16 +116,16 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "output_rows": rows,
         "key_tile": keys,
         "score_keys": keys,
-        "resident_keys": range(problems.most_keys + 1),
+        "resident_keys": range(problems.counts.most_keys + 1),
         "kept_keys": keys,
         "kept_rows": rows,
         "group_positions": rows,
-        "stacked_rows": range(1, problems.group * problems.most_rows + 1),
-        "row_sums": range(1, problems.group * problems.most_rows + 1),
+        "stacked_rows": range(1, problems.group * problems.counts.most_rows + 1),
+        "row_sums": range(1, problems.group * problems.counts.most_rows + 1),
         "key_sums": keys,
-        "waiting_rows": range(problems.most_rows + 1),
-        "waiting_keys": range(problems.most_keys + 1),
-        "keys_per_split": range(1, -(-problems.most_keys // 2) + 1),
+        "waiting_rows": range(problems.counts.most_rows + 1),
+        "waiting_keys": range(problems.counts.most_keys + 1),
+        "keys_per_split": range(1, -(-problems.counts.most_keys // 2) + 1),
         "head_tile": range(1, problems.group + 1),
         "output_columns": columns,
         "depth_tile": columns,
@@ -146,11 +147,11 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
             continue  # nothing has saved probabilities
         choices = dict(sizes)
         if dataflow is Dataflow.FLAT and "resident_keys" in names:
-            choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.most_keys)}
+            choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.counts.most_keys)}
         if _is_for_others(problems, names):
             continue
         if names[0] == "ring_keys":
-            yield Tiles.of(ring_keys=max(1, int(problems.only_band.longest_row)))
+            yield Tiles.of(ring_keys=max(1, int(problems.counts.only_band.longest_row)))
             continue
         choices |= _rolling_choices(problems, names)
         if dataflow is Dataflow.KEPT_KEYS and names[0] != "rolling_rows":

@@ -43,7 +43,7 @@ def best_or_none(workload: Workload, fast_words: int, dataflow: Dataflow | None 
 
 
 def applies(workload: Workload, dataflow: Dataflow) -> bool:
-    return dataflow is not Dataflow.SPLIT_KEYS or problems_of(workload, dataflow).most_keys > 1
+    return dataflow is not Dataflow.SPLIT_KEYS or problems_of(workload, dataflow).counts.most_keys > 1
 
 
 @pytest.mark.parametrize("dataflow", Dataflow.towards("training"), ids=lambda dataflow: dataflow.value)
@@ -134,7 +134,7 @@ def test_among_equal_words_attenio_takes_the_smallest_query_tile_then_the_larges
     every = [(tiles, cost(workload, Dataflow.ATTENIO, tiles)) for tiles in all_tiles(workload, Dataflow.ATTENIO)]
     equals = [tiles for tiles, c in every if c.peak_words <= fast_words and c.moved_words == plan.moved_words]
     rows = min(tiles["query_tile"] for tiles in equals)
-    if problems_of(workload, Dataflow.ATTENIO).kinks is None:
+    if problems_of(workload, Dataflow.ATTENIO).floors.kinks is None:
         rows = plan.tiles["query_tile"]  # a block-sparse layout: any of the equals
     keys = max(tiles["key_tile"] for tiles in equals if tiles["query_tile"] == rows)
     assert plan.tiles == Tiles.of(query_tile=rows, key_tile=keys)

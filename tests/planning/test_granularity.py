@@ -65,11 +65,11 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
     problems = problems_of(workload, dataflow, granularity)
     every_tile = all_tiles(workload, dataflow)
     if dataflow is Dataflow.SPLIT_KEYS:  # which splits as little as it may
-        half = -(-problems.most_keys // (2 * granularity.keys)) * granularity.keys
+        half = -(-problems.counts.most_keys // (2 * granularity.keys)) * granularity.keys
         every_tile = [
             Tiles.of(**{**tiles, "keys_per_split": half})
             for tiles in every_tile
-            if tiles["keys_per_split"] == 1 and half < problems.most_keys
+            if tiles["keys_per_split"] == 1 and half < problems.counts.most_keys
         ]
     in_slots = {"kept_keys", "ring_keys", "row_sums", "key_sums"}  # one score at a time
     if dataflow is Dataflow.SCORE_STATIONARY:  # one element at a time
@@ -112,10 +112,10 @@ def test_no_multiple_of_the_unit_beats_the_best_query_tile(
     workload: Workload, units: Granularity, data: st.DataObject, heads: int
 ) -> None:
     for problems in (Problems.separate(workload, units), Problems.stacked(workload, units)):
-        split = -(-problems.most_keys // 2)
+        split = -(-problems.counts.most_keys // 2)
         live, loads, visits = (data.draw(st.integers(least, 7)) for least in (0, 1, 0))
         form = RowWords(problems=problems, live=live, loads=loads, visits=visits, split=split, heads=heads)
-        sizes = {*range(form.unit, problems.most_rows + 1, form.unit), problems.most_rows}
+        sizes = {*range(form.unit, problems.counts.most_rows + 1, form.unit), problems.counts.most_rows}
         most = data.draw(st.sampled_from(sorted(sizes)))
         words = {tile: form.words(tile) for tile in sizes if tile <= most}
         found, tile = best_row_tile(form, most)
@@ -133,7 +133,7 @@ def test_no_tile_of_whole_units_beats_the_best_rectangle(
     every = {
         rows: found
         for rows, found in exhaustive(form, fits).items()
-        if rows % units.rows == 0 or rows == problems.most_rows
+        if rows % units.rows == 0 or rows == problems.counts.most_rows
     }
     best = best_rectangle(form, fits)
     assert (best is None) == (not every)
@@ -141,7 +141,7 @@ def test_no_tile_of_whole_units_beats_the_best_rectangle(
     if best is not None:
         assert best.words == min(words for words, _ in every.values())
         assert (best.words, best.keys) == every[best.rows]
-        assert best.keys % units.keys == 0 or best.keys == problems.most_keys
+        assert best.keys % units.keys == 0 or best.keys == problems.counts.most_keys
 
 
 @pytest.mark.parametrize("mask", ["causal", "window:1000", "window:999:both"])

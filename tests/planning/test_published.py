@@ -40,7 +40,7 @@ def test_published_flat_and_standard_tiles_are_the_largest_that_fit(workload: Wo
     if flat is not None:
         name = "resident_keys" if "resident_keys" in flat.tiles else "query_tile"
         problems = problems_of(workload, Dataflow.FLAT)
-        limit = problems.most_rows if name == "query_tile" else problems.most_keys - 1
+        limit = problems.counts.most_rows if name == "query_tile" else problems.counts.most_keys - 1
         larger = Tiles.of(**{**flat.tiles, name: flat.tiles[name] + 1})
         assert flat.tiles[name] == limit or cost(workload, Dataflow.FLAT, larger).peak_words > fast_words
     standard = published_plan_for(workload, fast_words, Dataflow.STANDARD)

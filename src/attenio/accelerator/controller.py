@@ -68,8 +68,8 @@ def program_of(plan: Plan, hardware: Hardware, switches: Switches | None = None)
                 d=d,
                 value_dim=value_dim,
                 group=group,
-                query_tile=min(tiles["query_tile"], problems.most_rows),
-                key_tile=min(tiles["key_tile"], problems.most_keys),
+                query_tile=min(tiles["query_tile"], problems.counts.most_rows),
+                key_tile=min(tiles["key_tile"], problems.counts.most_keys),
             )
             body = every_head(problems, backward.head, heads=1)
         case _:

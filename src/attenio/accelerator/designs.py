@@ -182,11 +182,11 @@ def is_vectorised(workload: Workload, dataflow: Dataflow, key_tile: int) -> bool
     if dataflow is not Dataflow.ATTENIO or workload.direction is not Direction.FORWARD:
         return False
     problems = problems_of(workload, dataflow)
-    return (problems.is_dense and len(problems.patterns) == 1) or (_is_causal(workload) and key_tile == 1)
+    return (problems.counts.is_dense and len(problems.counts.patterns) == 1) or (_is_causal(workload) and key_tile == 1)
 
 
 def _is_causal(workload: Workload) -> bool:
-    patterns = problems_of(workload, Dataflow.ATTENIO).patterns
+    patterns = problems_of(workload, Dataflow.ATTENIO).counts.patterns
     return len(patterns) == 1 and patterns[0][0] == Band.causal(workload.queries, workload.queries)
 
 

@@ -260,7 +260,7 @@ def _does_not_fit(
     workload: Workload, dataflow: Dataflow, fast_words: int, granularity: Granularity = FREE_TILES
 ) -> DoesNotFit:
     if dataflow is Dataflow.SPLIT_KEYS:
-        keys = problems_of(workload, dataflow).most_keys
+        keys = problems_of(workload, dataflow).counts.most_keys
         if keys == 1:
             return DoesNotFit(f"{dataflow.value} has nothing to split with one key; use attenio")
         if keys <= granularity.keys:

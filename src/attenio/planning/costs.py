@@ -142,15 +142,15 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
         if size < least:
             raise InvalidInput(f"{name} is {size:,}; it must be at least {least}")
     for name, where in ROLLING_TILES.items():
-        if name in tiles and not problems_of(workload, dataflow).roll(keys=name == "rolling_keys"):
+        if name in tiles and not problems_of(workload, dataflow).counts.roll(keys=name == "rolling_keys"):
             taken = ", ".join(forms[0])
             raise InvalidInput(f"{dataflow.value} has {name} {where}, and the mask is {workload.mask}; give it {taken}")
-    if not _WAITING_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).is_one_dense:
+    if not _WAITING_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).counts.is_one_dense:
         raise InvalidInput(
             f"{dataflow.value} has gradients wait where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
-    if not _STACKED_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).is_one_dense:
+    if not _STACKED_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).counts.is_one_dense:
         raise InvalidInput(
             f"{dataflow.value} stacks rows where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
@@ -169,7 +169,8 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
 
 def _check_ring(problems: Problems, workload: Workload, ring: int) -> None:
     """Refuse a ring of keys under a mask that is no band, or one that does not hold what a row needs."""
-    if problems.only_band is None:
+    counts = problems.counts
+    if counts.only_band is None:
         raise InvalidInput(f"a ring of keys is for one dense, causal or window mask, and the mask is {workload.mask}")
-    if ring < problems.only_band.longest_row:
-        raise InvalidInput(f"ring_keys is {ring:,}, and a row needs {int(problems.only_band.longest_row):,} keys")
+    if ring < counts.only_band.longest_row:
+        raise InvalidInput(f"ring_keys is {ring:,}, and a row needs {int(counts.only_band.longest_row):,} keys")

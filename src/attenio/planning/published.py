@@ -40,7 +40,7 @@ def published_tiles(problems: Problems, dataflow: Dataflow, fast_words: int, *, 
 
     ``units`` are the parallel units of the machine, which FlashDecoding splits keys for.
     """
-    rows, keys = problems.most_rows, problems.most_keys
+    rows, keys = problems.counts.most_rows, problems.counts.most_keys
     memory, fast_words = fast_words, fast_words - problems.held_words
     if fast_words < 1:  # sinks alone fill it
         return None
@@ -92,32 +92,34 @@ def _most_resident(problems: Problems, dataflow: Dataflow, fast_words: int) -> i
 
 def _square_products(problems: Problems, fast_words: int) -> Tiles | None:
     """[COSMA] A square tile of results, and as many rows of a narrower product as fit."""
+    counts = problems.counts
     side, resident = isqrt(fast_words + 1) - 1, _most_resident(problems, Dataflow.STANDARD, fast_words)
     columns = min(problems.value_dim, side)
     output_rows = (fast_words - 1) // ((columns + 1) * problems.intermediate_words)
     if side < 1 or output_rows < 1 or resident < 0:
         return None
     return Tiles.of(
-        score_rows=min(side, problems.most_rows),
-        score_keys=min(side, problems.most_keys),
+        score_rows=min(side, counts.most_rows),
+        score_keys=min(side, counts.most_keys),
         resident_keys=resident,
-        output_rows=min(output_rows, problems.most_rows),
+        output_rows=min(output_rows, counts.most_rows),
         output_columns=columns,
     )
 
 
 def _flash_decoding(problems: Problems, fast_words: int, units: int) -> Tiles | None:
     """FlashDecoding: split the keys until there is work for every unit, into two at least."""
+    counts = problems.counts
     best = best_tiles(problems, Dataflow.STACKED_GROUPS, fast_words)
-    if best is None or problems.most_keys < 2:
+    if best is None or counts.most_keys < 2:
         return None
     stacked = best.tiles
-    positions = sum(times * -(-p.rows // stacked["query_tile"]) for p, times in problems.patterns)
+    positions = sum(times * -(-p.rows // stacked["query_tile"]) for p, times in counts.patterns)
     independent = problems.runs * positions * -(-problems.group // stacked["head_tile"])
     splits = max(2, -(-units // independent))
     return Tiles.of(
         query_tile=stacked["query_tile"],
         head_tile=stacked["head_tile"],
-        keys_per_split=-(-problems.most_keys // splits),
+        keys_per_split=-(-counts.most_keys // splits),
         key_tile=stacked["key_tile"],
     )

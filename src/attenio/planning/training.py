@@ -180,7 +180,7 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
             " tolerance out, or set the direction to forward or backward (--direction)"
         )
     forwards, backwards = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
-    statistics = problems.runs * problems.group * problems.touched_rows * problems.intermediate_words
+    statistics = problems.runs * problems.group * problems.counts.touched_rows * problems.intermediate_words
     kept = 0
     match saved:
         case Saved.STATISTICS:
@@ -189,7 +189,7 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
         case Saved.OUTPUTS:
             forward, backward = _rings(workload, fast_words, problems)
             kept = (fast_words - max(forward.peak_words, backward.peak_words)) // problems.value_dim
-            kept = min(kept, problems.group * problems.touched_rows)
+            kept = min(kept, problems.group * problems.counts.touched_rows)
             extra = statistics - kept * problems.value_dim
         case Saved.PROBABILITIES:
             granularity = problems.granularity
@@ -216,7 +216,7 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
 
 def _why_no_outputs(problems: Problems) -> str | None:
     """Why no outputs stay in fast memory between the passes, or None if they may."""
-    if problems.runs > 1 or problems.only_band is None:
+    if problems.runs > 1 or problems.counts.only_band is None:
         return "outputs stay in fast memory for one KV head of one sequence, dense, causal or with a window"
     if not problems.granularity.is_free:
         return "outputs stay beside rows and keys that come one by one, which no granularity allows"
@@ -225,7 +225,7 @@ def _why_no_outputs(problems: Problems) -> str | None:
 
 def _ring_tiles(problems: Problems) -> tuple[tuple[Dataflow, Tiles], tuple[Dataflow, Tiles]]:
     """Tiles with which either pass reads and writes everything once: slots for all that a row, or a key, needs."""
-    band = problems.only_band
+    band = problems.counts.only_band
     assert band is not None
     keys, rows = (max(1, int(pattern.longest_row)) for pattern in (band, band.transposed))
     forward = Tiles.of(query_tile=1, kept_keys=keys, value_columns=problems.value_dim)

@@ -73,7 +73,7 @@ class ResidentKeys(NamedTuple):
     def moved_words(self, tiles: Tiles) -> int:
         """The compulsory words, whatever the tiles."""
         d = self.problems.d
-        return int(2 * (self.problems.rows + self.problems.touched_keys) * d + 4 * d * d)
+        return int(2 * (self.problems.counts.rows + self.problems.counts.touched_keys) * d + 4 * d * d)
 
     def peak_words(self, tiles: Tiles) -> int:
         """Words held at once."""
@@ -82,7 +82,9 @@ class ResidentKeys(NamedTuple):
     def best_sizes(self, fast_words: int) -> tuple[int, ...] | None:
         """One row at a time will do, and as many of its scores as fit."""
         spare = fast_words - self.peak_words(Tiles.of(query_tile=1, key_tile=1))
-        return None if spare < 0 else (1, min(self.problems.most_keys, 1 + spare // self.problems.intermediate_words))
+        if spare < 0:
+            return None
+        return 1, min(self.problems.counts.most_keys, 1 + spare // self.problems.intermediate_words)
 
 
 class Sweep(NamedTuple):
@@ -106,8 +108,8 @@ class Sweep(NamedTuple):
         room = Room(fast_words, self.held.per_score, self.held.per_row, self.held.per_key)
         if room.most_rows() < 1:
             return None
-        a = self._query_tile(min(room.most_rows(), self.problems.most_rows))
-        return a, min(self.problems.most_keys, room.most_keys(a))
+        a = self._query_tile(min(room.most_rows(), self.problems.counts.most_rows))
+        return a, min(self.problems.counts.most_keys, room.most_keys(a))
 
     def _query_tile(self, most: int) -> int:
         """The smallest tile up to ``most`` with the fewest words.
@@ -116,15 +118,15 @@ class Sweep(NamedTuple):
         pieces are enough.
         """
         problems = self.problems
-        even = even_tile(problems.most_rows, most)
-        if problems.is_dense:
+        even = even_tile(problems.counts.most_rows, most)
+        if problems.counts.is_dense:
             return even
         best = min((self._words(tile), tile) for tile in (even, most))
         # Tiles below this one read too many keys even if weights cost no more than with the fewest tiles.
-        spare = best[0] - self.per_tile * -(-problems.rows // most)
+        spare = best[0] - self.per_tile * -(-problems.counts.rows // most)
         least = RowWords(problems=problems, live=0, loads=2 * problems.d).least_tile(spare)
-        assert problems.kinks is not None
-        ends = piece_ends(problems.kinks, least, most)
+        assert problems.floors.kinks is not None
+        ends = piece_ends(problems.floors.kinks, least, most)
         tried = np.arange(least, most + 1, dtype=np.int64) if ends is None else np.asarray(ends, dtype=np.int64)
         for start in range(0, len(tried), _AT_ONCE):
             best = min(best, self._best_of(tried[start : start + _AT_ONCE]))
@@ -132,15 +134,16 @@ class Sweep(NamedTuple):
 
     def _best_of(self, tiles: NDArray[np.int64]) -> tuple[int, int]:
         problems = self.problems
-        most = 2 * problems.d * problems.area + self.per_tile * problems.rows
+        most = 2 * problems.d * problems.counts.area + self.per_tile * problems.counts.rows
         exact = np.int64 if most < _LARGEST_INT64_SUM else object
-        words = 2 * problems.d * problems.key_loads(tiles).astype(exact)
-        words = words + self.per_tile * (-(-problems.rows // tiles)).astype(exact)
+        words = 2 * problems.d * problems.counts.key_loads(tiles).astype(exact)
+        words = words + self.per_tile * (-(-problems.counts.rows // tiles)).astype(exact)
         fewest = words.min()
         return int(fewest), int(tiles[words == fewest].min())
 
     def _words(self, tile: int) -> int:
-        return int(2 * self.problems.d * self.problems.key_loads(tile) + self.per_tile * -(-self.problems.rows // tile))
+        counts = self.problems.counts
+        return int(2 * self.problems.d * counts.key_loads(tile) + self.per_tile * -(-counts.rows // tile))
 
 
 class Projection(NamedTuple):
@@ -151,7 +154,7 @@ class Projection(NamedTuple):
 
     def moved_words(self, tiles: Tiles) -> int:
         """Words loaded and stored."""
-        n, d, w = self.problems.rows, self.problems.d, self.problems.intermediate_words
+        n, d, w = self.problems.counts.rows, self.problems.d, self.problems.intermediate_words
         return 2 * (n * d * -(-d // tiles["projection_columns"]) + d * d + n * d * w)
 
     def peak_words(self, tiles: Tiles) -> int:
@@ -206,5 +209,5 @@ class ResultTile(NamedTuple):
 
 
 def _held(problems: Problems, held: Held, tiles: Tiles) -> int:
-    a, b = min(tiles["query_tile"], problems.rows), min(tiles["key_tile"], problems.most_keys)
+    a, b = min(tiles["query_tile"], problems.counts.rows), min(tiles["key_tile"], problems.counts.most_keys)
     return int(a * b * held.per_score + a * held.per_row + b * held.per_key + held.beside)

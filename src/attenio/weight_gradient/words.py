@@ -15,6 +15,7 @@ from attenio.errors import InvalidInput
 from attenio.planning.costs import Cost
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
+from attenio.planning.problems.counts import PatternCounts
 from attenio.planning.words.form import Form, Held, Product, Rectangle, RowTile, Sizes
 from attenio.weight_gradient.phases import OverScores, Phase, Projection, ResidentKeys, ResultTile, Sweep
 from attenio.weight_gradient.plan import WeightDataflow
@@ -67,7 +68,7 @@ def weight_cost(workload: WeightGradient, dataflow: WeightDataflow | str, tiles:
 def problems_of(workload: WeightGradient) -> Problems:
     """The one problem that a weight gradient is: its needed rows and keys."""
     return Problems(
-        patterns=((workload.pattern, 1),),
+        counts=PatternCounts(((workload.pattern, 1),)),
         runs=1,
         group=1,
         d=workload.d,
@@ -78,7 +79,7 @@ def problems_of(workload: WeightGradient) -> Problems:
 
 def weight_form(problems: Problems, dataflow: WeightDataflow) -> WeightForm:
     """The phases of a dataflow for these problems."""
-    n, m, d, w = problems.rows, problems.most_keys, problems.d, problems.intermediate_words
+    n, m, d, w = problems.counts.rows, problems.counts.most_keys, problems.d, problems.intermediate_words
     # Two projections, three sums and four statistics a row; a key and its value.
     sweep = Held(per_score=w, per_row=5 * d * w + 4 * w, per_key=2 * d)
     with_rows = sweep._replace(per_row=sweep.per_row + 2 * d)
@@ -142,13 +143,13 @@ def _spilled_scores(problems: Problems) -> OverScores:
 
 def _tiled_projection(problems: Problems) -> ResultTile:
     """Q and B, with a tile of them resident while rank-one updates stream past."""
-    n, d, w = problems.rows, problems.d, problems.intermediate_words
+    n, d, w = problems.counts.rows, problems.d, problems.intermediate_words
     names = ("projection_rows", "projection_columns")
     return ResultTile(problems, names, height=n, left=n * d, right=d * d, results=n * d * w, passing=1)
 
 
 def _update(problems: Problems) -> ResultTile:
     """Both weight gradients, with a tile of them resident while rows of elements and intermediates stream past."""
-    n, d, w = problems.rows, problems.d, problems.intermediate_words
+    n, d, w = problems.counts.rows, problems.d, problems.intermediate_words
     names = ("weight_rows", "weight_columns")
     return ResultTile(problems, names, height=d, left=n * d, right=n * d * w, results=d * d, passing=w)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from attenio.masks.patterns import Band
 from attenio.planning.problems import Problems
+from attenio.planning.problems.counts import PatternCounts
 from attenio.planning.search.kept_band import Kept
 from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile
 from attenio.planning.search.room import Room, row_room
@@ -67,7 +68,7 @@ def test_many_bands_at_once_have_the_tiles_of_each_by_itself(data: st.DataObject
     moved, tiles = best_tiles_of(kept, most, np.full(len(drawn), 2**40))
     for place, (n, m, before, behind) in enumerate(drawn):
         one = Problems(
-            patterns=((Band(rows=n, keys=m, left=before, right=behind, shift=m - n), 1),),
+            counts=PatternCounts(((Band(rows=n, keys=m, left=before, right=behind, shift=m - n), 1),)),
             runs=1, group=1, d=1, value_dim=1, intermediate_words=1,
         )  # fmt: skip
         size, row, slot = rooms[place]

@@ -30,9 +30,9 @@ def test_no_output_tile_beats_the_best(workload: Workload, words: int, extra: in
     problems, room = Problems.separate(workload), OutputRoom(words=words, extra=extra, width=width)
     w, dv = problems.intermediate_words, problems.value_dim if width is None else width
     every = {
-        (p, c): -(-dv // c) * problems.scores * w + problems.key_loads(p) * dv
+        (p, c): -(-dv // c) * problems.counts.scores * w + problems.counts.key_loads(p) * dv
         for c in range(1, dv + 1)
-        for p in range(1, problems.most_rows + 1)
+        for p in range(1, problems.counts.most_rows + 1)
         if p * (c + extra) * w <= words
     }
     best = best_output_tile(problems, room)
@@ -41,7 +41,7 @@ def test_no_output_tile_beats_the_best(workload: Workload, words: int, extra: in
         return
     fewest = min(every.values())
     assert best is not None
-    rows = min(p for p, c in every if every[p, c] == fewest) if problems.kinks else best.rows
+    rows = min(p for p, c in every if every[p, c] == fewest) if problems.floors.kinks else best.rows
     columns = max(c for p, c in every if p == rows)
     assert (best.words, best.rows, best.columns) == (fewest, rows, columns)
-    assert least_words(problems.scores * w, dv, problems.touched_keys, room) * (1 - 1e-12) <= fewest
+    assert least_words(problems.counts.scores * w, dv, problems.counts.touched_keys, room) * (1 - 1e-12) <= fewest

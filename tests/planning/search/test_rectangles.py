@@ -34,7 +34,7 @@ def forms(problems: Problems, data: st.DataObject) -> RectangleWords:
 def exhaustive(form: RectangleWords, fits: tuple[Room, ...]) -> dict[int, tuple[int, int]]:
     """Words and the largest key tile, for every number of rows."""
     found = {}
-    for rows in range(1, form.problems.most_rows + 1):
+    for rows in range(1, form.problems.counts.most_rows + 1):
         keys = key_room(form.problems, fits, rows)
         if keys >= 1:
             found[rows] = (form.words(rows, keys), keys)
@@ -56,7 +56,7 @@ def test_no_tile_beats_the_best_and_none_with_fewer_rows_equals_it(
     assert best is not None
     assert (best.words, best.keys) == every[best.rows]
     assert best.words == words
-    assert best.rows == rows or form.problems.kinks is None
+    assert best.rows == rows or form.problems.floors.kinks is None
     assert best_rectangle(form, fits, limit=words) == best
     assert best_rectangle(form, fits, limit=words - 1) is None
     assert form.floor(fits) * (1 - 1e-12) <= words
@@ -95,10 +95,10 @@ def test_key_room_is_the_largest_key_tile_that_fits_every_problem(
             min(rows, n) * min(keys, m) * room.per_score + min(rows, n) * room.per_row + min(keys, m) * room.per_key
             <= room.words
             for room in fits
-            for n, m in problems.shapes
+            for n, m in problems.counts.shapes
         )
 
-    widest = max((keys for keys in range(1, problems.most_keys + 1) if fitting(keys)), default=0)
+    widest = max((keys for keys in range(1, problems.counts.most_keys + 1) if fitting(keys)), default=0)
     assert max(key_room(problems, fits, rows), 0) == widest
 
 
@@ -134,8 +134,8 @@ def test_statistics_beside_tiles_of_fewer_keys_never_move_less_than_those_that_p
     visits, statistics = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 4))
     resident = RectangleWords(problems=problems, visits=visits, loads=1, saved=-statistics)
     passing = RectangleWords(problems=problems, visits=visits + statistics, loads=1)
-    keys = least_resident_keys((visits, statistics), problems.scores, problems.rows)
-    for key_tile in range(1, min(problems.most_keys, int(keys)) + 1):
+    keys = least_resident_keys((visits, statistics), problems.counts.scores, problems.counts.rows)
+    for key_tile in range(1, min(problems.counts.most_keys, int(keys)) + 1):
         if key_tile < keys * (1 - 1e-12):
-            for rows in range(1, problems.most_rows + 1):
+            for rows in range(1, problems.counts.most_rows + 1):
                 assert passing.words(rows, key_tile + 1) <= resident.words(rows, key_tile)

@@ -26,9 +26,9 @@ def test_no_tile_beats_the_best_and_no_smaller_one_equals_it(
     workload: Workload, most: int, live: int, loads: int, visits: int
 ) -> None:
     for problems in (Problems.separate(workload), Problems.stacked(workload)):
-        split = -(-problems.most_keys // 2)
+        split = -(-problems.counts.most_keys // 2)
         form = RowWords(problems=problems, live=live, loads=loads, visits=visits, split=split)
-        words = {tile: form.words(tile) for tile in range(1, min(most, problems.most_rows) + 1)}
+        words = {tile: form.words(tile) for tile in range(1, min(most, problems.counts.most_rows) + 1)}
         fewest = min(words.values())
         found, tile = best_row_tile(form, most)
         assert found == words[tile] == fewest
@@ -66,9 +66,9 @@ def test_the_best_tile_of_a_shape_that_is_almost_all_masked_is_the_best_of_a_ful
         across.transposed,
     ):
         form = RowWords(problems=problems, live=data.draw(st.integers(0, 9)), loads=data.draw(st.integers(1, 9)))
-        tiles = np.arange(1, problems.most_rows + 1)
+        tiles = np.arange(1, problems.counts.most_rows + 1)
         words = form.words_of(tiles)
-        most = data.draw(st.integers(1, problems.most_rows))
+        most = data.draw(st.integers(1, problems.counts.most_rows))
         first = int(np.argmin(words[:most]))
         assert best_row_tile(form, most) == (int(words[first]), int(tiles[first]))
 

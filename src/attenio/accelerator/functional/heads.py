@@ -90,7 +90,7 @@ def _sequences(plan: Plan) -> Iterator[list[_Places]]:
 
         yield [
             (pattern, places(segment.rows), places(segment.keys))
-            for pattern, _ in problems_of(workload, plan.dataflow).patterns
+            for pattern, _ in problems_of(workload, plan.dataflow).counts.patterns
             for segment in segments(workload)
             if segment.pattern == pattern
         ]

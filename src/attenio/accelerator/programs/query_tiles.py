@@ -278,5 +278,5 @@ def _too_many(tiles: int, most: int) -> InvalidInput:
 
 def every_head(problems: Problems, head: Callable[[Pattern], Nodes], *, heads: int) -> Nodes:
     """The program of one head on one pattern, for every pattern, ``heads`` times a run."""
-    body = tuple(node for pattern, times in problems.patterns for node in repeat(times, *head(pattern)))
+    body = tuple(node for pattern, times in problems.counts.patterns for node in repeat(times, *head(pattern)))
     return repeat(heads * problems.runs, *body)

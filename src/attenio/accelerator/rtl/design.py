@@ -139,7 +139,7 @@ class Design:
     @cached_property
     def pattern(self) -> Band:
         """Which scores are visible; one pattern for all heads."""
-        patterns = problems_of(self.plan.workload, self.plan.dataflow).patterns
+        patterns = problems_of(self.plan.workload, self.plan.dataflow).counts.patterns
         if len(patterns) != 1 or not isinstance(patterns[0][0], Band):
             raise InvalidInput("the controller hides scores outside one band; use a dense, causal or window mask")
         return patterns[0][0]

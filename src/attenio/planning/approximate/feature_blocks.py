@@ -32,11 +32,12 @@ def moved_words(problems: Problems, tiles: Tiles) -> int:
 
 def visiting_words(problems: Problems, degree: int, groups: int, blocks: int) -> int:
     """Words when so many groups of coordinates and blocks of columns take turns."""
+    counts = problems.counts
     d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
     multisets, read = comb(groups + degree - 1, degree), d * comb(groups + degree - 2, degree - 1)
     sums = 2 * (multisets - 1) * columns(problems) * w + (blocks * w if blocks > 1 else 0)
-    keys = problems.touched_keys * (blocks * read + multisets * dv)
-    rows = problems.touched_rows * (blocks * read + sums) + problems.rows * dv
+    keys = counts.touched_keys * (blocks * read + multisets * dv)
+    rows = counts.touched_rows * (blocks * read + sums) + counts.rows * dv
     return problems.runs * (keys + problems.group * rows)
 
 

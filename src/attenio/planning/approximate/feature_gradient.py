@@ -21,12 +21,13 @@ SAVED_TILES = (*TILES, "saved_state")
 
 def moved_words(problems: Problems, tiles: Tiles) -> int:
     """Words loaded and stored, the heads of a group together."""
+    counts = problems.counts
     d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
     saved = tiles.get("saved_state", 0)
     again = 0 if tiles["resident_states"] > 1 else d + dv + 4 * w  # rows a second time, and two sums there and back
-    keys = (3 - saved) * problems.keys * (d + dv)
-    rows = problems.touched_rows * (d + dv + again) + problems.rows * d
-    state = saved * problems.sequences * feature_count(d, tiles["degree"]) * columns(problems) * w
+    keys = (3 - saved) * counts.keys * (d + dv)
+    rows = counts.touched_rows * (d + dv + again) + counts.rows * d
+    state = saved * counts.sequences * feature_count(d, tiles["degree"]) * columns(problems) * w
     return problems.runs * (keys + problems.group * rows + state)
 
 
@@ -42,7 +43,7 @@ def best_tiles(problems: Problems, fast_words: int, degree: int) -> MovingTiles 
 
     A state saved by the forward pass is not counted on: which forward pass there was is not known here.
     """
-    for states in (2, 1) if problems.is_dense else (1,):
+    for states in (2, 1) if problems.counts.is_dense else (1,):
         tiles = Tiles.of(degree=degree, resident_states=states)
         if peak_words(problems, tiles) <= fast_words:
             return MovingTiles(moved_words(problems, tiles), tiles)

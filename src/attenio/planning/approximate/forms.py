@@ -70,7 +70,7 @@ def best_approximate_tiles(
 
 def _with_more_keys(problems: Problems, dataflow: ApproximateDataflow, fast_words: int, tiles: Tiles) -> Tiles:
     """The same with a larger tile of keys in the room that is left: no word more, and fewer roundings."""
-    most = isqrt(problems.most_keys - 1) + 1  # beyond it, a sum over tiles is shorter than one within a tile
+    most = isqrt(problems.counts.most_keys - 1) + 1  # beyond it, a sum over tiles is shorter than one within a tile
     low, high = tiles["key_tile"], max(most, tiles["key_tile"]) + 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -25,10 +25,11 @@ def moved_words(problems: Problems, tiles: Tiles) -> int:
 
 def swept_words(problems: Problems, sweeps: int) -> int:
     """Words of this many sweeps over keys and queries."""
+    counts = problems.counts
     d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
-    sums = sweeps * problems.touched_rows * w if sweeps > 1 else 0
-    keys = problems.touched_keys * (sweeps * d + dv)
-    rows = sweeps * problems.touched_rows * d + problems.rows * dv + sums
+    sums = sweeps * counts.touched_rows * w if sweeps > 1 else 0
+    keys = counts.touched_keys * (sweeps * d + dv)
+    rows = sweeps * counts.touched_rows * d + counts.rows * dv + sums
     return problems.runs * (keys + problems.group * rows)
 
 
@@ -46,7 +47,7 @@ def swept_state_words(problems: Problems, tiles: Tiles, features: int, widths: t
     ``widths`` are the coordinates of a row and the columns of the block.
     """
     w, (depth, block) = problems.intermediate_words, widths
-    keys = min(tiles["key_tile"], problems.most_keys) * (depth + min(block, problems.value_dim))
+    keys = min(tiles["key_tile"], problems.counts.most_keys) * (depth + min(block, problems.value_dim))
     return features * block * w + keys + depth + block * w + (tiles["degree"] + 1) * w
 
 

@@ -21,6 +21,6 @@ def moved_words(problems: Problems, tiles: Tiles) -> int:
 def peak_words(problems: Problems, tiles: Tiles) -> int:
     """Words held at once."""
     d, dv, w = problems.d, problems.value_dim, problems.intermediate_words
-    window = min(tiles["window"], problems.most_keys)
+    window = min(tiles["window"], problems.counts.most_keys)
     state = feature_count(d, tiles["degree"]) * columns(problems) * w
     return state + window * (d + dv) + d + columns(problems) * w + (tiles["degree"] + 2) * w

@@ -25,7 +25,8 @@ from attenio.planning.words.waiting_rows import WaitingRows, held_words, read_ag
 
 def moved_words(problems: Problems, form: Form, tiles: Tiles) -> int:
     """Words loaded and stored."""
-    return problems.runs * int(form.fixed.of(problems) + sum(_moved(problems, phase, tiles) for phase in form.phases))
+    passing = sum(_moved(problems, phase, tiles) for phase in form.phases)
+    return problems.runs * int(form.fixed.of(problems.counts) + passing)
 
 
 def peak_words(problems: Problems, form: Form, tiles: Tiles) -> int:
@@ -72,79 +73,80 @@ def times_of(problems: OfGroups, phase: KeptTile) -> Counts:
 
 
 def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
-    seen, group = seen_by(problems, phase), problems.group
+    counts, group = seen_by(problems, phase).counts, problems.group
     match phase:
         case RowTile():
             a = tiles[phase.tile]
             count = ceil_div(group, tiles[phase.heads]) if phase.heads else group
-            words = count * phase.loads * seen.key_loads(a)
+            words = count * phase.loads * counts.key_loads(a)
             if phase.split:
-                words += group * phase.visits * seen.tile_rows(a, tiles[phase.split])
-            return int(words + group * phase.live * seen.live_rows(a) if phase.live else words)
+                words += group * phase.visits * counts.tile_rows(a, tiles[phase.split])
+            return int(words + group * phase.live * counts.live_rows(a) if phase.live else words)
         case KeptTile():
             a = tiles[phase.tile]
-            read = seen.key_loads(a) - seen.kept_loads(a, tiles[phase.slots])
-            return int(times_of(problems, phase) * (phase.loads * read + phase.live * seen.live_rows(a)))
+            read = counts.key_loads(a) - counts.kept_loads(a, tiles[phase.slots])
+            return int(times_of(problems, phase) * (phase.loads * read + phase.live * counts.live_rows(a)))
         case RollingTile():
-            read = seen.rolling_loads(tiles[phase.tile], tiles[phase.slots])
-            return int(group * (phase.loads * read + phase.live * seen.touched_rows))
+            read = counts.rolling_loads(tiles[phase.tile], tiles[phase.slots])
+            return int(group * (phase.loads * read + phase.live * counts.touched_rows))
         case WaitingRows():
-            return int(read_again(phase, (seen.rows, seen.keys), tiles[phase.tile], tiles[phase.slots]))
+            return int(read_again(phase, (counts.rows, counts.keys), tiles[phase.tile], tiles[phase.slots]))
         case StackedRows():
-            return int(passing_words(phase, group * seen.rows, seen.keys, tiles[phase.tile], tiles[phase.slots]))
+            return int(passing_words(phase, group * counts.rows, counts.keys, tiles[phase.tile], tiles[phase.slots]))
         case StayingSums():
-            words = tiles_and_slots(phase, (group, seen.rows, seen.keys), 0)
+            words = tiles_and_slots(phase, (group, counts.rows, counts.keys), 0)
             return int(words_that_pass(phase, ceil_div(words.rows, tiles[phase.tile]), words.keys, tiles[phase.slots]))
         case KeyRing():
             return 0
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
-            words = phase.visits * seen.tile_rows(a, b) + phase.loads * seen.key_loads(a)
-            return int(group * (words - phase.saved * seen.live_rows(a) if phase.saved else words))
+            words = phase.visits * counts.tile_rows(a, b) + phase.loads * counts.key_loads(a)
+            return int(group * (words - phase.saved * counts.live_rows(a) if phase.saved else words))
         case Product():
             reads = ceil_div(phase.width, tiles[phase.columns])
-            written = reads * seen.scores * problems.intermediate_words
-            return int(group * (written + seen.key_loads(tiles[phase.rows]) * phase.width))
+            written = reads * counts.scores * problems.intermediate_words
+            return int(group * (written + counts.key_loads(tiles[phase.rows]) * phase.width))
         case Resident():
-            return int(group * phase.per_score * seen.scores_beyond(tiles[phase.tile]))
+            return int(group * phase.per_score * counts.scores_beyond(tiles[phase.tile]))
         case _:
             assert_never(phase)
 
 
 def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
+    counts = problems.counts
     w = problems.intermediate_words
     match phase:
         case RowTile():
             heads = min(tiles[phase.heads], problems.group) if phase.heads else 1
-            a, b = tiles[phase.tile], tiles[phase.passing] if phase.passing else problems.keys
+            a, b = tiles[phase.tile], tiles[phase.passing] if phase.passing else counts.keys
             return max(
                 _held(phase.held, heads * min(a, n), min(b, m))
-                for n, m in (seen_by(problems, phase).shapes if phase.across else problems.shapes)
+                for n, m in (seen_by(problems, phase).counts.shapes if phase.across else counts.shapes)
             )
         case KeptTile() | RollingTile():
             a, slots = tiles[phase.tile], tiles[phase.slots]
-            shapes = seen_by(problems, phase).shapes
+            shapes = seen_by(problems, phase).counts.shapes
             held = max(min(a, n) * phase.per_row + min(slots, m) * phase.per_slot for n, m in shapes)
             return int(held + phase.beside)
         case WaitingRows():
             seen = seen_by(problems, phase)
-            waiting, slots = min(tiles[phase.tile], seen.rows), min(tiles[phase.slots], seen.keys)
-            return int(held_words(phase, seen.rows, waiting, slots))
+            waiting, slots = min(tiles[phase.tile], seen.counts.rows), min(tiles[phase.slots], seen.counts.keys)
+            return int(held_words(phase, seen.counts.rows, waiting, slots))
         case StackedRows() | StayingSums():
-            words = tiles_and_slots(phase, (problems.group, problems.rows, problems.keys), 0)
+            words = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), 0)
             a, slots = min(tiles[phase.tile], words.rows), min(tiles[phase.slots], words.keys)
             return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
         case KeyRing():
-            return int(min(tiles[phase.slots], problems.keys) * phase.per_slot + phase.beside)
+            return int(min(tiles[phase.slots], counts.keys) * phase.per_slot + phase.beside)
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
-            return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in problems.shapes)
+            return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in counts.shapes)
         case Product():
-            most = problems.most_keys if phase.across else problems.most_rows
+            most = counts.most_keys if phase.across else counts.most_rows
             columns = min(tiles[phase.columns], phase.width) + phase.extra
             return int(min(tiles[phase.rows], most) * columns * w + 1)
         case Resident():
-            return int(min(tiles[phase.tile], problems.most_keys) * w + phase.beside)
+            return int(min(tiles[phase.tile], counts.most_keys) * w + phase.beside)
         case _:
             assert_never(phase)
 

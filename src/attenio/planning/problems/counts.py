@@ -15,7 +15,7 @@ from attenio.masks.patterns.sums import ceil_div
 _FEW = 6
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PatternCounts:
     """Patterns that one query head meets, each with how often; sums stay below 2^61 for lengths up to 2^30."""
 
@@ -26,7 +26,7 @@ class PatternCounts:
         if times == 1 and not others:  # most workloads, and worth a short cut
             rows, keys = pattern.rows, pattern.keys
             known = {"rows": rows, "keys": keys, "most_rows": rows, "most_keys": keys, "shapes": ((rows, keys),)}
-            self.__dict__.update(known, sequences=1, _only=pattern)
+            self.__dict__.update(known, sequences=1, only=pattern)
 
     @lazy
     def rows(self) -> int:
@@ -90,41 +90,41 @@ class PatternCounts:
         """Whether every problem requires every score."""
         return all(pattern.is_dense for pattern, _ in self.patterns)
 
-    @property
+    @lazy
     def only_band(self) -> Band | None:
         """The band, if that is what the problem is."""
-        return self._only if isinstance(self._only, Band) else None
+        return self.only if isinstance(self.only, Band) else None
 
     def roll(self, keys: bool) -> bool:
         """Whether rows may come and go one by one, or ``keys``."""
         band = self.only_band
         return band is not None and bool(band.is_window if keys else band.end_key(0) < band.keys)
 
-    @property
+    @lazy
     def is_one_dense(self) -> bool:
         """Whether it is one problem that requires every score."""
         return self.only_band is not None and bool(self.only_band.is_dense)
 
-    @property
+    @lazy
     def only_blocks(self) -> BlockPattern | None:
         """The blocks, if that is what the problem is."""
-        return self._only if isinstance(self._only, BlockPattern) else None
+        return self.only if isinstance(self.only, BlockPattern) else None
 
     @property
     def stacked_requests(self) -> PrefixedRequests | None:
         """The stacked requests, if that is what the problem is."""
-        return self._only if isinstance(self._only, PrefixedRequests) else None
+        return self.only if isinstance(self.only, PrefixedRequests) else None
 
     def key_loads(self, query_tile: Counts) -> Counts:
         """Keys read when every tile of queries reads the keys it needs (U)."""
-        if self._only is not None:
-            return self._only.key_loads(query_tile)
+        if self.only is not None:
+            return self.only.key_loads(query_tile)
         return self._sum(lambda pattern: pattern.key_loads(query_tile), query_tile)
 
     def kept_loads(self, query_tile: Counts, slots: Counts) -> Counts:
         """Keys that tiles of queries need not read because ``slots`` keep them from the tile before (K)."""
-        if self._only is not None:
-            return self._only.kept_loads(query_tile, slots)
+        if self.only is not None:
+            return self.only.kept_loads(query_tile, slots)
         return self._sum(lambda pattern: pattern.kept_loads(query_tile, slots), query_tile, slots)
 
     def rolling_loads(self, rows_held: int, slots: int) -> int:
@@ -135,20 +135,20 @@ class PatternCounts:
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them (V)."""
-        if self._only is not None:
-            return self._only.row_visits(key_tile)
+        if self.only is not None:
+            return self.only.row_visits(key_tile)
         return self._sum(lambda pattern: pattern.row_visits(key_tile), key_tile)
 
     def tile_rows(self, query_tile: Counts, key_tile: Counts) -> Counts:
         """Sum over query tiles of (rows in the tile) x (key tiles it meets) (T)."""
-        if self._only is not None:
-            return self._only.tile_rows(query_tile, key_tile)
+        if self.only is not None:
+            return self.only.tile_rows(query_tile, key_tile)
         return self._sum(lambda pattern: pattern.tile_rows(query_tile, key_tile), query_tile, key_tile)
 
     def live_rows(self, query_tile: Counts) -> Counts:
         """Rows in query tiles that need at least one key (L)."""
-        if self._only is not None:
-            return self._only.live_rows(query_tile)
+        if self.only is not None:
+            return self.only.live_rows(query_tile)
         if self.touched_rows == self.rows:
             return self.rows + 0 * query_tile
         return self._sum(lambda pattern: pattern.live_rows(query_tile), query_tile)
@@ -159,23 +159,23 @@ class PatternCounts:
 
     def scores_beyond(self, resident: Counts) -> Counts:
         """Sum over rows of the scores past the first ``resident`` of that row (X)."""
-        if self._only is not None:
-            return self._only.scores_beyond(resident)
+        if self.only is not None:
+            return self.only.scores_beyond(resident)
         return self._sum(lambda pattern: pattern.scores_beyond(resident), resident)
 
     def _total(self, name: str) -> int:
         """A count of every pattern, added up."""
-        if self._only is not None:
-            return int(getattr(self._only, name))
+        if self.only is not None:
+            return int(getattr(self.only, name))
         return sum(int(getattr(pattern, name)) * times for pattern, times in self.patterns)
 
     @lazy
-    def _only(self) -> Pattern | None:
+    def only(self) -> Pattern | None:
         """The pattern, if there is just one, just once: most workloads, and worth a short cut."""
         return self.patterns[0][0] if len(self.patterns) == 1 and self.patterns[0][1] == 1 else None
 
     @lazy
-    def _stack(self) -> tuple[Band, NDArray[np.int64]] | None:
+    def stack(self) -> tuple[Band, NDArray[np.int64]] | None:
         """All bands as one band of arrays, with how often each occurs; None if that does not pay or is not possible."""
         if len(self.patterns) < _FEW or not all(isinstance(p, Band) for p, _ in self.patterns):
             return None
@@ -184,8 +184,8 @@ class PatternCounts:
         return Band(**fields), np.array([[times] for _, times in self.patterns], dtype=np.int64)
 
     def _sum(self, count: Callable[[Pattern], Counts], *tiles: Counts) -> Counts:
-        if self._stack is None:
+        if self.stack is None:
             return sum(times * count(pattern) for pattern, times in self.patterns)
-        band, often = self._stack
+        band, often = self.stack
         totals = (often * count(band)).sum(axis=0)
         return totals if any(np.ndim(tile) for tile in tiles) else int(totals[0])

@@ -7,20 +7,23 @@ from attenio.granularity import FREE_TILES, Granularity
 from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Band, Pattern
 from attenio.masks.patterns.lazy import lazy
+from attenio.planning.problems.counts import PatternCounts
 from attenio.planning.problems.floors import PatternFloors
 from attenio.planning.words.form import Sizes
 from attenio.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problems(PatternFloors):
-    """Patterns that one query head meets, each with how often, and how often all of that happens.
+class Problems:
+    """Patterns that one query head meets, and how often all of that happens.
 
-    ``runs`` is per KV head and sequence: counts here are for one query head, and every dataflow says how often its
-    words occur in a group of ``group`` heads. ``held_words`` stay while the rows of a KV head pass, and
-    ``loaded_once`` move once, of all KV heads.
+    ``counts`` has the patterns and what they add up to, ``floors`` what searches ask beside it. ``runs`` is per KV head
+    and sequence: counts are for one query head, and every dataflow says how often its words occur in a group of
+    ``group`` heads. ``held_words`` stay while the rows of a KV head pass, and ``loaded_once`` move once, of all KV
+    heads.
     """
 
+    counts: PatternCounts
     runs: int
     group: int
     d: int
@@ -49,7 +52,7 @@ class Problems(PatternFloors):
         cls, workload: Workload, patterns: tuple[tuple[Pattern, int], ...], runs: int, granularity: Granularity
     ) -> "Problems":
         return cls(
-            patterns=patterns,
+            counts=PatternCounts(patterns),
             runs=runs,
             group=workload.group,
             d=workload.d,
@@ -71,10 +74,15 @@ class Problems(PatternFloors):
     @lazy
     def transposed(self) -> "Problems":
         """Rows and keys exchanged, for dataflows that keep keys."""
-        across, turned = tuple((p.transposed, times) for p, times in self.patterns), self.granularity.transposed
+        across, turned = tuple((p.transposed, times) for p, times in self.counts.patterns), self.granularity.transposed
         # Of dense and symmetric windows one answer does for both ways; larger patterns take long to compare.
-        alike = self.only_band is not None and across == self.patterns and turned == self.granularity
-        return self if alike else replace(self, patterns=across, granularity=turned)
+        alike = self.counts.only_band is not None and across == self.counts.patterns and turned == self.granularity
+        return self if alike else replace(self, counts=PatternCounts(across), granularity=turned)
+
+    @lazy
+    def floors(self) -> PatternFloors:
+        """Numbers that the counts do not go below."""
+        return PatternFloors(self.counts)
 
     @lazy
     def answers(self) -> dict[object, Any]:
@@ -84,8 +92,9 @@ class Problems(PatternFloors):
     @lazy
     def unmasked(self) -> "Problems":
         """The same shapes with every score required, for operators that are blind to the mask."""
-        every = tuple((Band.dense(p.rows, p.keys), times) for p, times in self.patterns)
-        return self if self.only_band is not None and every == self.patterns else replace(self, patterns=every)
+        every = tuple((Band.dense(p.rows, p.keys), times) for p, times in self.counts.patterns)
+        alike = self.counts.only_band is not None and every == self.counts.patterns
+        return self if alike else replace(self, counts=PatternCounts(every))
 
     @lazy
     def sizes(self) -> Sizes:

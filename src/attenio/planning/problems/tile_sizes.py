@@ -24,10 +24,10 @@ def keeps_to_granularity(problems: Problems, tiles: Tiles) -> bool:
     for name, size in tiles.items():
         whole, unit = 1, 1
         if name in _OF_ROWS:
-            rows = problems.granularity.rows
-            whole, unit = problems.most_rows, problems.granularity.positions(heads) if name == "query_tile" else rows
+            unit = problems.granularity.positions(heads) if name == "query_tile" else problems.granularity.rows
+            whole = problems.counts.most_rows
         elif name in _OF_KEYS:
-            whole, unit = problems.most_keys, problems.granularity.keys
+            whole, unit = problems.counts.most_keys, problems.granularity.keys
         if size < whole and size % unit:
             return False
     return True
@@ -35,14 +35,15 @@ def keeps_to_granularity(problems: Problems, tiles: Tiles) -> bool:
 
 def smallest_tiles(problems: Problems, names: tuple[str, ...]) -> Tiles:
     """The tiles of a dataflow that take the least room, which may not keep to the granularity if there are none."""
+    counts = problems.counts
     least = dict.fromkeys(names, 1)
     for name in names:
         if name == "resident_keys":
             least[name] = 0
-        elif name == "ring_keys" and problems.only_band is not None:  # all that a row needs
-            least[name] = max(1, int(problems.only_band.longest_row))
+        elif name == "ring_keys" and counts.only_band is not None:  # all that a row needs
+            least[name] = max(1, int(counts.only_band.longest_row))
         elif name in _OF_ROWS and names != _ONE_ROW:
-            least[name] = min(problems.granularity.rows, problems.most_rows)
+            least[name] = min(problems.granularity.rows, counts.most_rows)
         elif name in _OF_KEYS:
-            least[name] = min(problems.granularity.keys, problems.most_keys)
+            least[name] = min(problems.granularity.keys, counts.most_keys)
     return Tiles.of(**least)

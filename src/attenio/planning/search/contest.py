@@ -50,7 +50,7 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
     waiting: list[tuple[float, int, _Entrant]] = []
     close = workload.direction is Direction.FORWARD
     # Causal rows that roll are counted first, with no floor of their own, which ends a search as soon.
-    causal = close and separate.roll(keys=False) and not separate.roll(keys=True)
+    causal = close and separate.counts.roll(keys=False) and not separate.counts.roll(keys=True)
     known = next((place for place, each in enumerate(entrants) if each.rank == reached.rank), None)
     if known is not None:  # whoever is known to reach so few words needs no floor if nobody else can
         entrants.append(entrants.pop(known))
@@ -138,7 +138,7 @@ def beside_one_key(form: Form, fast_words: Counts) -> Counts:
 
 def _keep_more(problems: Problems, form: Form, held: int, fast_words: int) -> bool:
     """Whether kept keys have room for a key beside any tile that attenio holds, and so move less with that tile."""
-    (phase,), band = form.phases, problems.only_band
+    (phase,), band = form.phases, problems.counts.only_band
     assert isinstance(phase, KeptTile)
     return band is not None and bool(keeps_more(band, phase, held, fast_words))
 
@@ -173,7 +173,7 @@ def _promising_gradient(entrants: list[_Entrant], fast_words: int) -> _Entrant:
         return entrants[0]
     (phase,), problems = last.form.phases, last.problems
     assert isinstance(phase, KeptTile)
-    in_slots = problems.scores * phase.per_slot <= problems.keys * (fast_words - phase.beside)
+    in_slots = problems.counts.scores * phase.per_slot <= problems.counts.keys * (fast_words - phase.beside)
     return last if in_slots else entrants[0]
 
 
@@ -184,5 +184,5 @@ def applies(workload: Workload, dataflow: Dataflow) -> bool:
     if dataflow is Dataflow.STACKED_GROUPS:
         return workload.group > 1 or isinstance(workload.mask, SharedPrefix)
     if dataflow is Dataflow.SPLIT_KEYS:
-        return problems_of(workload, dataflow).most_keys > 1
+        return problems_of(workload, dataflow).counts.most_keys > 1
     return True

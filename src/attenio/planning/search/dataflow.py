@@ -103,8 +103,9 @@ def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
 
 
 def _shape_of(problems: Problems) -> _Shape:
-    band = problems.only_band
-    return _ANY if band is None else _Shape(True, bool(band.is_dense), problems.roll(False), problems.roll(True))
+    counts = problems.counts
+    band = counts.only_band
+    return _ANY if band is None else _Shape(True, bool(band.is_dense), counts.roll(False), counts.roll(True))
 
 
 _ANY = _Shape()

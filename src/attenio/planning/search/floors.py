@@ -46,19 +46,19 @@ class RectangleWords(NamedTuple):
     def words(self, rows: int, keys: int) -> int:
         """The words of one tile."""
         problems = self.problems
-        total = self.visits * problems.tile_rows(rows, keys) + self.loads * problems.key_loads(rows)
-        return int(total - self.saved * problems.live_rows(rows) if self.saved else total)
+        total = self.visits * problems.counts.tile_rows(rows, keys) + self.loads * problems.counts.key_loads(rows)
+        return int(total - self.saved * problems.counts.live_rows(rows) if self.saved else total)
 
     @property
     def most_words(self) -> int:
         """A number that no count of words exceeds."""
-        return (self.visits + self.loads + max(0, -self.saved)) * self.problems.area
+        return (self.visits + self.loads + max(0, -self.saved)) * self.problems.counts.area
 
     def most_saved(self, rows: int) -> int:
         """A number that the words saved do not exceed for tiles up to this many rows."""
         if self.saved <= 0:
-            return self.saved and self.saved * self.problems.touched_rows
-        return self.saved * self.problems.most_live_rows(rows)
+            return self.saved and self.saved * self.problems.counts.touched_rows
+        return self.saved * self.problems.floors.most_live_rows(rows)
 
     @property
     def exact(self) -> type:
@@ -68,19 +68,19 @@ class RectangleWords(NamedTuple):
     def floor(self, rooms: tuple[Room, ...]) -> float:
         """A number that no tile in these rooms goes below."""
         problems = self.problems
-        once = (self.visits - self.saved) * problems.touched_rows + self.loads * problems.touched_keys
+        once = (self.visits - self.saved) * problems.counts.touched_rows + self.loads * problems.counts.touched_keys
         saved = self.most_saved(min([room.most_rows() for room in rooms])) if self.saved else 0
         floor: float = once
         for words, per_score, per_row, _ in rooms:
             # loads/a + visits/b, with 1/b = a*per_score/(words - a*per_row) or more: least where both terms balance
             balanced = self.loads * per_row / words + 2 * sqrt(self.loads * self.visits * per_score / words)
-            floor = max(floor, float(problems.scores) * balanced - saved)
-        if self.may_pass and problems.granularity.keys == 1 and problems.scores:
+            floor = max(floor, float(problems.counts.scores) * balanced - saved)
+        if self.may_pass and problems.granularity.keys == 1 and problems.counts.scores:
             ((words, per_score, per_row, _),) = rooms
-            keys = least_resident_keys((self.visits, -self.saved), problems.scores, problems.rows)
+            keys = least_resident_keys((self.visits, -self.saved), problems.counts.scores, problems.counts.rows)
             keys = max(keys, sqrt(self.visits * words / (self.loads * per_score)))
             apart = self.visits / keys + self.loads * (keys * per_score + per_row) / words
-            floor = max(floor, float(problems.scores) * apart * (1 - _SLACK) - saved)
+            floor = max(floor, float(problems.counts.scores) * apart * (1 - _SLACK) - saved)
         return floor
 
     def balanced_rows(self, room: Room) -> float:
@@ -109,7 +109,7 @@ def range_worth_trying(
 
     Once a range is known, tiles in it cover more scores than are required, which narrows it again.
     """
-    if len(form.problems.shapes) > 1:
+    if len(form.problems.counts.shapes) > 1:
         return limits  # a tile may be clipped differently in every shape
     least, most = limits
     for _ in range(_ROUNDS):
@@ -128,7 +128,7 @@ def _roots(form: RectangleWords, room: Room, known: tuple[int, float], limits: t
     """Limits narrowed to where loads*(constant + area/a) + visits*covered/b(a) - saved*L stays within the words."""
     (words, covered), (least, most) = known, limits
     saved = form.most_saved(most)
-    for constant, area, lost in form.problems.key_load_floors:
+    for constant, area, lost in form.problems.floors.key_load_floors:
         spare = float(words + saved - form.loads * (constant - lost * most))
         squared = form.visits * covered * room.per_score + spare * room.per_row
         linear = form.visits * covered * room.per_key - form.loads * area * room.per_row - spare * room.words
@@ -147,8 +147,8 @@ def ranges_worth_trying(
     form: RectangleWords, rooms: tuple[Room, ...], words: int, limits: tuple[int, int]
 ) -> Iterator[tuple[int, int]]:
     """The parts of a range in which floors stay within ``words``, ascending."""
-    blocks = form.problems.only_blocks
-    short = _SHORT if blocks is None or blocks.every_size is None else form.problems.arrays_at_once
+    blocks = form.problems.counts.only_blocks
+    short = _SHORT if blocks is None or blocks.every_size is None else form.problems.floors.arrays_at_once
     parts, run = [limits], (0, -1)
     while parts:
         least, most = parts.pop()
@@ -170,28 +170,29 @@ def ranges_worth_trying(
 def _floor(form: RectangleWords, rooms: tuple[Room, ...], least: int, most: int) -> float:
     """A number that no tile of ``least`` to ``most`` rows goes below."""
     problems = form.problems
-    loads = float(problems.touched_keys)
-    for constant, area, lost in problems.key_load_floors:
+    loads = float(problems.counts.touched_keys)
+    for constant, area, lost in problems.floors.key_load_floors:
         loads = max(loads, constant + area / most - lost * most)
     keys = key_room(problems, rooms, least)
-    level_rows, more_keys = problems.level
-    alike = max(0, level_rows - 2 * most * problems.patterns[0][1]) * -(-(least + more_keys) // keys)
-    visits = max(_least_covered(problems, least, most) / keys, problems.touched_rows, alike)
+    level_rows, more_keys = problems.floors.level
+    alike = max(0, level_rows - 2 * most * problems.counts.patterns[0][1]) * -(-(least + more_keys) // keys)
+    visits = max(_least_covered(problems, least, most) / keys, problems.counts.touched_rows, alike)
     saved = form.most_saved(most)
     # A row of a live tile visits a key tile: T visits and L live rows cost visits*T - saved*L >= (visits - saved)*T.
-    meeting = visits if form.saved > 0 else problems.touched_rows
+    meeting = visits if form.saved > 0 else problems.counts.touched_rows
     carried = max(form.visits * visits - saved, (form.visits - form.saved) * meeting)
     return float(form.loads * loads + carried)
 
 
 def _least_covered(problems: Problems, least: int, most: int) -> float:
     """Scores that tiles of ``least`` to ``most`` rows cover, at least."""
-    lengths, stretches = problems.moving_ends
+    counts = problems.counts
+    lengths, stretches = problems.floors.moving_ends
     # Concave in the rows, so least at an end.
     extra = min((rows - 1) * (lengths - 2 * rows * stretches) for rows in (least, most))
     # Few large tiles: each needs a key for every row at which an end moves inside it, and squares add up to no less
     # than if all were equal. Rows that need a key follow each other: other tiles have no moving end.
-    rows, sequences = problems.rows, problems.sequences
-    tiles = min(-(-rows // least), -(-problems.touched_rows // least) + sequences) + sequences
+    rows, sequences = counts.rows, counts.sequences
+    tiles = min(-(-rows // least), -(-counts.touched_rows // least) + sequences) + sequences
     moves = max(0, lengths // 2 - tiles)
-    return max(problems.scores + extra / 2, float(problems.scores), moves * moves / tiles)
+    return max(counts.scores + extra / 2, float(counts.scores), moves * moves / tiles)

@@ -21,6 +21,7 @@ def best_for_some(
     problems: Problems, phase: ForSome, fast_words: int, spare: int | None
 ) -> tuple[int, dict[str, int]] | None:
     """The fewest words and the tiles that move them; None if none fits. Beyond what is to spare, any."""
+    counts = problems.counts
     match phase:
         case RollingTile():
             rolling = _rolling(problems, phase, fast_words)
@@ -29,10 +30,10 @@ def best_for_some(
             words, tile = best_rolling_tile(rolling)
             return problems.group * words, {phase.tile: tile, phase.slots: int(rolling.slots(tile))}
         case WaitingRows():
-            words, waiting, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
+            words, waiting, slots = best_waiting_rows(phase, counts.rows, counts.keys, fast_words)
             return (words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
         case StackedRows() | StayingSums():
-            found = tiles_and_slots(phase, (problems.group, problems.rows, problems.keys), fast_words)
+            found = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), fast_words)
             if found.most < 1:
                 return None
             words, tile, slots = best_stacked_rows(found, inf if spare is None else spare)
@@ -45,28 +46,29 @@ def best_for_some(
 
 
 def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
-    band = seen_by(problems, phase).only_band
+    band = seen_by(problems, phase).counts.only_band
     assert band is not None
     return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, phase.per_row, phase.per_slot)
 
 
 def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float:
     """Words that no tiles go below; infinite if none fits."""
+    counts = problems.counts
     match phase:
         case RollingTile():
             rolling = _rolling(problems, phase, fast_words)
             return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.most)
         case WaitingRows():
-            words, _, slots = best_waiting_rows(phase, problems.rows, problems.keys, fast_words)
+            words, _, slots = best_waiting_rows(phase, counts.rows, counts.keys, fast_words)
             return inf if slots < 1 else float(words)
         case StackedRows():
-            return stacked_floor(phase, problems.group * problems.rows, problems.keys, fast_words)
+            return stacked_floor(phase, problems.group * counts.rows, counts.keys, fast_words)
         case StayingSums():
-            staying = tiles_and_slots(phase, (problems.group, problems.rows, problems.keys), fast_words)
+            staying = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), fast_words)
             return inf if staying.most < 1 else staying.floor()
         case KeyRing():
             # a row needs as many keys as all do on average, which is known already
-            if problems.scores * phase.per_slot > problems.rows * (fast_words - phase.beside):
+            if counts.scores * phase.per_slot > counts.rows * (fast_words - phase.beside):
                 return inf
             return 0 if ring_of(problems) * phase.per_slot + phase.beside <= fast_words else inf
         case _:
@@ -75,6 +77,6 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float
 
 def ring_of(problems: Problems) -> int:
     """The keys that a ring holds: the most that a row needs."""
-    band = problems.only_band
+    band = problems.counts.only_band
     assert band is not None
     return max(1, int(band.longest_row))

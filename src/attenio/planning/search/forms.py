@@ -51,7 +51,7 @@ def best_of_form(problems: Problems, form: Form, fast_words: int, limit: int | N
     """The tiles that move the fewest words; None if none fits, and perhaps if none stays within ``limit``."""
     if form.least_held > fast_words:
         return None
-    words, sizes = form.fixed.of(problems), dict(form.constant)
+    words, sizes = form.fixed.of(problems.counts), dict(form.constant)
     find = _best_known if len(form.phases) == 1 else _best_shared
     for phase in form.phases:
         spare = None if limit is None else limit // problems.runs - words
@@ -72,7 +72,7 @@ def floor_of_form(
     """
     if form.least_held > fast_words:
         return inf
-    words: float = form.fixed.of(problems)
+    words: float = form.fixed.of(problems.counts)
     for phase in form.phases:
         spare = limit / problems.runs - words
         if spare < 0:
@@ -83,7 +83,7 @@ def floor_of_form(
 
 def some_words(problems: Problems, form: Form, fast_words: int) -> int | None:
     """Words of good tiles of a form that has tiles of rows and no others, quickly; None if none fits."""
-    total = form.fixed.of(problems)
+    total = form.fixed.of(problems.counts)
     for phase in form.phases:
         if isinstance(phase, KeptTile):
             kept, most = _kept_words(problems, phase, fast_words)
@@ -96,7 +96,7 @@ def some_words(problems: Problems, form: Form, fast_words: int) -> int | None:
         if not options:
             return None
         _, most, words = options[0] if len(options) == 1 else min(options, key=_floor_of)
-        even = even_tile(words.problems.most_rows, most, words.unit)
+        even = even_tile(words.problems.counts.most_rows, most, words.unit)
         total += words.words(even) if phase.heads else problems.group * words.words(even)
     return int(problems.runs * total)
 
@@ -106,20 +106,20 @@ def most_rows(problems: Problems, phase: RowTile, fast_words: int, heads: int = 
     if phase.passing is not None and problems.granularity.is_free:
         per_score, per_row, per_key, beside = phase.held
         most = (fast_words - beside - per_key) // (heads * (per_row + per_score))
-        return int(min(most, problems.most_keys if phase.across else problems.most_rows))
+        return int(min(most, problems.counts.most_keys if phase.across else problems.counts.most_rows))
     seen, room = problems.transposed if phase.across else problems, _room(phase.held, fast_words, heads)
     if phase.passing is not None:
         return row_room(seen, room, heads)
-    most = seen.most_rows
-    for rows, keys in seen.shapes:
+    most = seen.counts.most_rows
+    for rows, keys in seen.counts.shapes:
         fits = room.words // (room.per_row + keys * room.per_score)
         most = most if fits >= rows else min(most, fits)
-    return largest_size(most, seen.most_rows, seen.granularity.positions(heads))
+    return largest_size(most, seen.counts.most_rows, seen.granularity.positions(heads))
 
 
 def most_resident(problems: Problems, phase: Resident, fast_words: int) -> int:
     """Scores of a row that fit; negative if it does not even work with none."""
-    return int(min((fast_words - phase.beside) // problems.intermediate_words, problems.most_keys))
+    return int(min((fast_words - phase.beside) // problems.intermediate_words, problems.counts.most_keys))
 
 
 def _room(held: Held, fast_words: int, heads: int = 1) -> Room:
@@ -131,17 +131,18 @@ def _room(held: Held, fast_words: int, heads: int = 1) -> Room:
 
 def _best_known(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _PhaseTiles | None:
     """As ``_best``; of blocks, the pattern keeps what was found, since counting them takes long."""
-    if problems.only_blocks is None:
+    blocks = problems.counts.only_blocks
+    if blocks is None:
         return _best(problems, phase, fast_words, spare)
     asked = problems.intermediate_words, problems.group, problems.granularity, fast_words, type(phase), phase
-    found = problems.only_blocks.answers.get(asked)
+    found = blocks.answers.get(asked)
     if found is None:
         found = _best(problems, phase, fast_words, spare)
         # unless a limit may have hidden a better one; none does where slots keep keys
         if found is not None and (spare is None or found.words <= spare or isinstance(phase, KeptTile)):
-            if len(problems.only_blocks.answers) >= _MOST_ANSWERS:
-                problems.only_blocks.answers.clear()
-            problems.only_blocks.answers[asked] = found
+            if len(blocks.answers) >= _MOST_ANSWERS:
+                blocks.answers.clear()
+            blocks.answers[asked] = found
     return found
 
 
@@ -190,12 +191,12 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
 
 
 def _best_resident(problems: Problems, phase: Resident, fast_words: int) -> _PhaseTiles | None:
-    resident, seen = most_resident(problems, phase, fast_words), seen_by(problems, phase)
+    resident, beyond = most_resident(problems, phase, fast_words), seen_by(problems, phase).counts.scores_beyond
     if resident < 0:
         return None
-    if seen.scores_beyond(resident) == 0:
-        resident = bisect_left(range(resident), True, key=lambda count: seen.scores_beyond(count) == 0)
-    return _PhaseTiles(int(problems.group * phase.per_score * seen.scores_beyond(resident)), {phase.tile: resident})
+    if beyond(resident) == 0:
+        resident = bisect_left(range(resident), True, key=lambda count: beyond(count) == 0)
+    return _PhaseTiles(int(problems.group * phase.per_score * beyond(resident)), {phase.tile: resident})
 
 
 def _best_rows(problems: Problems, phase: RowTile, fast_words: int, spare: int | None) -> _PhaseTiles | None:
@@ -203,7 +204,7 @@ def _best_rows(problems: Problems, phase: RowTile, fast_words: int, spare: int |
     seen, times = seen_by(problems, phase), 1 if phase.heads else problems.group
     limit = None if spare is None else spare // times
     split = _split(seen) if phase.split else 1
-    if split >= seen.most_keys and phase.split:
+    if split >= seen.counts.most_keys and phase.split:
         return None
     options = _head_options(problems, phase, fast_words)
     best: tuple[int, int, int, int] | None = None
@@ -245,7 +246,7 @@ def _kept_words(problems: Problems, phase: KeptTile, fast_words: int) -> tuple[K
 def _split(problems: Problems) -> int:
     """Keys of a run: two runs, as few as there can be."""
     unit = problems.granularity.keys
-    return -(-problems.most_keys // (2 * unit)) * unit
+    return -(-problems.counts.most_keys // (2 * unit)) * unit
 
 
 def _head_options(problems: Problems, phase: RowTile, fast_words: int) -> list[_Option]:
@@ -311,17 +312,18 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
 
 
 def _kept_floor(problems: Problems, phase: KeptTile, fast_words: int, spare: float) -> float:
-    rows, longest = (problems.keys, problems.most_keys) if phase.across else (problems.rows, problems.most_rows)
+    counts = problems.counts
+    rows, longest = (counts.keys, counts.most_keys) if phase.across else (counts.rows, counts.most_rows)
     room = fast_words - phase.beside
     most = min((room - phase.per_slot) // phase.per_row, longest)
     if most < 1:
         return inf
-    touched = problems.touched_rows, problems.touched_keys
+    touched = counts.touched_rows, counts.touched_keys
     live, loaded = touched[::-1] if phase.across else touched
     times = times_of(problems, phase)
     rough: float = times * (phase.live * live + phase.loads * loaded)
     # as ``Kept.rough_read``, without transposing problems only to ask
-    beyond = problems.scores * phase.per_slot - rows * room
+    beyond = counts.scores * phase.per_slot - rows * room
     if beyond > 0:
         read = (beyond / most + rows * phase.per_row) / phase.per_slot
         rough = max(rough, times * (phase.live * live + phase.loads * read))
@@ -338,8 +340,8 @@ def _row_floor(problems: Problems, phase: RowTile, fast_words: int, spare: float
         if most < 1:
             return inf
         # A key tile visits a row for at most as many scores as it has keys.
-        rough = weight * max(problems.touched_rows, -(-problems.scores // most))
-        return rough if rough > spare else max(rough, weight * problems.transposed.least_key_loads(most))
+        rough = weight * max(problems.counts.touched_rows, -(-problems.counts.scores // most))
+        return rough if rough > spare else max(rough, weight * problems.transposed.floors.least_key_loads(most))
     options = _head_options(problems, phase, fast_words)
     if not options:
         return inf

@@ -43,20 +43,20 @@ class KeptWords(NamedTuple):
     @property
     def of_band(self) -> "Kept | None":
         """The same for the band, if that is what the problem is."""
-        band, room = self.problems.only_band, self.room
+        band, room = self.problems.counts.only_band, self.room
         return None if band is None else Kept(band, self.live, self.loads, room.words, room.per_row, room.per_key)
 
     def floor(self, most: int) -> float:
         """A number that no tile up to this size goes below."""
         problems, kept = self.problems, self.of_band
-        once = self.live * problems.touched_rows + self.loads * problems.touched_keys
-        if kept is None or problems.touched_rows < problems.rows:
+        once = self.live * problems.counts.touched_rows + self.loads * problems.counts.touched_keys
+        if kept is None or problems.counts.touched_rows < problems.counts.rows:
             return once
         return float(once + self.loads * kept.least_again(most))
 
     def some_words(self, most: int) -> int:
         """The words of a good tile, quickly."""
-        rows, kept = self.problems.most_rows, self.of_band
+        rows, kept = self.problems.counts.most_rows, self.of_band
         even = -(-rows // -(-rows // most))
         if kept is not None and rises(kept.band):
             return int(kept.compulsory + self.loads * kept.read_again(even))
@@ -64,18 +64,18 @@ class KeptWords(NamedTuple):
 
     def words(self, tile: Counts) -> Counts:
         """The words of tiles, each with as many slots as fit."""
-        read = self.problems.key_loads(tile) - self.problems.kept_loads(tile, self.slots(tile))
-        return self.live * self.problems.live_rows(tile) + self.loads * read
+        read = self.problems.counts.key_loads(tile) - self.problems.counts.kept_loads(tile, self.slots(tile))
+        return self.live * self.problems.counts.live_rows(tile) + self.loads * read
 
     def words_within(self, tiles: Ints, unkept: Ints, best: int | None) -> Ints:
         """The words of tiles that have ``unkept`` without slots, or fewer where these too are more than the ``best``.
 
         That is the best known, and whatever some tile has.
         """
-        blocks, slots = self.problems.only_blocks, self.slots(tiles)
+        blocks, slots = self.problems.counts.only_blocks, self.slots(tiles)
         most = None if blocks is None else blocks.most_kept(tiles, slots)
         if most is None:
-            return np.asarray(unkept - self.loads * self.problems.kept_loads(tiles, slots))
+            return np.asarray(unkept - self.loads * self.problems.counts.kept_loads(tiles, slots))
         words = np.asarray(unkept - self.loads * most)
         least = int(self.words(int(tiles[np.argmin(words)])))
         good = words <= (least if best is None else min(best, least))
@@ -198,12 +198,12 @@ def _best_in_ranges(kept: Kept, ranges: Ints, best: tuple[int, int], limits: tup
 
 def _best_of_all(form: KeptWords, most: int) -> tuple[int, int]:
     """Of several bands, or of blocks: every tile by its floor, until that is as many words as are known."""
-    problems, best = form.problems, None
-    compulsory = form.live * problems.touched_rows + form.loads * problems.touched_keys
-    for stop in range(most, 0, -problems.arrays_at_once):
-        tiles = np.arange(max(1, stop - problems.arrays_at_once + 1), stop + 1, dtype=np.int64)
-        unkept = np.asarray(form.live * problems.live_rows(tiles) + form.loads * problems.key_loads(tiles))
-        kept = form.loads * problems.boundaries(tiles) * form.slots(tiles)
+    counts, best, at_once = form.problems.counts, None, form.problems.floors.arrays_at_once
+    compulsory = form.live * counts.touched_rows + form.loads * counts.touched_keys
+    for stop in range(most, 0, -at_once):
+        tiles = np.arange(max(1, stop - at_once + 1), stop + 1, dtype=np.int64)
+        unkept = np.asarray(form.live * counts.live_rows(tiles) + form.loads * counts.key_loads(tiles))
+        kept = form.loads * counts.boundaries(tiles) * form.slots(tiles)
         floors = np.maximum(unkept - kept, compulsory)
         order, tried, step = np.argsort(floors, kind="stable"), 0, _AT_FIRST
         while tried < len(order) and (best is None or floors[order[tried]] < best[0]):

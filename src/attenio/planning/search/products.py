@@ -28,7 +28,7 @@ class OutputRoom(NamedTuple):
     def most_rows(self, problems: Problems, columns: int) -> int:
         """The largest tile of rows that fits; less than one if none does."""
         fits = self.words // ((columns + self.extra) * problems.intermediate_words)
-        return largest_size(fits, problems.most_rows, problems.granularity.rows)
+        return largest_size(fits, problems.counts.most_rows, problems.granularity.rows)
 
     def full_width(self, problems: Problems) -> int:
         """The width in numbers."""
@@ -82,7 +82,7 @@ def _with_reads(
     if most < 1:
         return best
     form = RowWords(problems=problems, live=0, loads=room.full_width(problems))
-    fixed = reads * problems.scores * problems.intermediate_words
+    fixed = reads * problems.counts.scores * problems.intermediate_words
     if best is not None and fixed + form.floor(most) > best[0]:
         return best
     words, rows = best_row_tile(form, most)
@@ -102,7 +102,7 @@ def _balanced_reads(problems: Problems, room: OutputRoom) -> float:
 
 def _floor(problems: Problems, room: OutputRoom, reads: float) -> float:
     w, width = problems.intermediate_words, room.full_width(problems)
-    return problems.scores * w * (reads + width * (width / reads + room.extra) / room.words)
+    return problems.counts.scores * w * (reads + width * (width / reads + room.extra) / room.words)
 
 
 def product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
@@ -115,14 +115,15 @@ def product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
 
 
 def _product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
-    granularity, touched, extra = problems.granularity, problems.touched_keys, phase.extra
-    least = min(granularity.rows, problems.most_rows)
+    counts = problems.counts
+    granularity, touched, extra = problems.granularity, counts.touched_keys, phase.extra
+    least = min(granularity.rows, counts.most_rows)
     if phase.across:
-        touched, least = problems.touched_rows, min(granularity.keys, problems.most_keys)
+        touched, least = counts.touched_rows, min(granularity.keys, counts.most_keys)
     w, room = problems.intermediate_words, fast_words - 1
     if room < least * (1 + extra) * w:
         return inf
-    return problems.group * least_words(problems.scores * w, phase.width, touched, room_of(phase, fast_words))
+    return problems.group * least_words(counts.scores * w, phase.width, touched, room_of(phase, fast_words))
 
 
 def room_of(phase: Product, fast_words: int) -> OutputRoom:

@@ -54,7 +54,9 @@ def best_rectangle(form: RectangleWords, rooms: tuple[Room, ...], limit: int | N
     floor = form.floor(rooms)
     if limit is not None and limit < floor * _ROUNDING:
         return None
-    single = largest_size(min(_single_run_rows(problems, rooms), most), problems.most_rows, problems.granularity.rows)
+    single = largest_size(
+        min(_single_run_rows(problems, rooms), most), problems.counts.most_rows, problems.granularity.rows
+    )
     incumbent = _Incumbent(limit)
     if single < most and (limit is None or limit > _NEAR * floor):
         _guess(form, rooms, (single + 1, most), incumbent)
@@ -99,16 +101,17 @@ def _guess(form: RectangleWords, rooms: tuple[Room, ...], limits: tuple[int, int
     """Try the fewest rows that make as few tiles as those at which the convex floor is least."""
     (least, most), unit = limits, form.problems.granularity.rows
     guess = min(most, max(least, round(min(form.balanced_rows(room) for room in rooms))))
-    even = even_tile(form.problems.most_rows, guess)
+    even = even_tile(form.problems.counts.most_rows, guess)
     incumbent.take(_try(form, rooms, min(most, -(-max(least, even) // unit) * unit)))
 
 
 def _single_run_rows(problems: Problems, rooms: tuple[Room, ...]) -> int:
     """The most rows beside which all keys that they need fit, in every problem; zero if none."""
-    most = problems.most_rows
-    more_keys = problems.level[1] + problems.granularity.keys - 1  # so that a multiple of the unit holds them too
+    most = problems.counts.most_rows
+    # so that a multiple of the unit holds them too
+    more_keys = problems.floors.level[1] + problems.granularity.keys - 1
     for room in rooms:
-        for height, keys in problems.shapes:
+        for height, keys in problems.counts.shapes:
             fits = (room.words - keys * room.per_key) // (room.per_row + keys * room.per_score)
             if more_keys < keys:
                 # a rows of a band need at most a + more_keys keys: the largest a with room for both
@@ -128,15 +131,15 @@ def _try(form: RectangleWords, rooms: tuple[Room, ...], rows: int) -> Rectangle:
 def _candidates(problems: Problems, least: int, most: int) -> Iterator[NDArray[np.int64]]:
     if least > most:
         return
-    unit, whole = problems.granularity.rows, problems.most_rows
-    if problems.is_dense and problems.kinks:
+    unit, whole = problems.granularity.rows, problems.counts.most_rows
+    if problems.counts.is_dense and problems.floors.kinks:
         # Only how many query tiles there are matters, and fewer rows leave more room for keys.
-        ends = piece_ends(problems.kinks, least, most)
+        ends = piece_ends(problems.floors.kinks, least, most)
         if ends is not None:
             rows = np.unique(-(-np.asarray(ends, dtype=np.int64) // unit) * unit)
             yield rows[rows <= most] if most < whole else np.minimum(rows, whole)
             return
-    step = unit * problems.arrays_at_once
+    step = unit * problems.floors.arrays_at_once
     for start in range(-(-least // unit) * unit, most + 1, step):
         yield np.arange(start, min(start + step, most + 1), unit, dtype=np.int64)
     if most == whole and whole % unit:
@@ -147,22 +150,22 @@ def _take_best_of(
     form: RectangleWords, rooms: tuple[Room, ...], tiles: NDArray[np.int64], incumbent: _Incumbent
 ) -> None:
     """Take the best of the given row tiles."""
-    few = _FEW if form.problems.only_blocks is None else 1  # blocks are counted in arrays anyway
+    few = _FEW if form.problems.counts.only_blocks is None else 1  # blocks are counted in arrays anyway
     if len(tiles) <= few:
         for rows in tiles.tolist():
             incumbent.take(_try(form, rooms, rows))
         return
     keys = key_room(form.problems, rooms, tiles)
-    band = form.problems.only_band
+    band = form.problems.counts.only_band
     if band is not None and len(tiles) * -(-band.rows // int(tiles[0])) <= _WALK and form.most_words < _LARGEST_FLOAT:
         words = _walked(form, band, tiles, keys)
         first = int(np.argmin(words))
         incumbent.take(Rectangle(int(words[first]), int(tiles[first]), int(keys[first])))
         return
-    loads, visits = form.problems.loads_and_floor(tiles, keys)
+    loads, visits = form.problems.floors.loads_and_floor(tiles, keys)
     rest = loads.astype(form.exact) * form.loads
     if form.saved:
-        rest = rest - form.problems.live_rows(tiles).astype(form.exact) * form.saved
+        rest = rest - form.problems.counts.live_rows(tiles).astype(form.exact) * form.saved
     floors = rest + visits.astype(form.exact) * form.visits
     promising = int(np.argmin(floors))
     if incumbent.allows(floors[promising]):
@@ -185,7 +188,7 @@ def _take_counted(
 ) -> None:
     """Take the best of these tiles, in ascending order, given their words without visits."""
     tiles, keys = sizes
-    words = rest + form.problems.tile_rows(tiles, keys).astype(form.exact) * form.visits
+    words = rest + form.problems.counts.tile_rows(tiles, keys).astype(form.exact) * form.visits
     first = int(np.argmin(words))
     incumbent.take(Rectangle(int(words[first]), int(tiles[first]), int(keys[first])))
 

@@ -30,32 +30,34 @@ def row_room(problems: Problems, room: Room, heads: int = 1) -> int:
 
     The room is that of tiles that so many heads share.
     """
+    counts = problems.counts
     granularity = problems.granularity
     if granularity.is_free:
-        return min(room.most_rows(), problems.most_rows)
-    most = problems.most_rows
-    for height, width in problems.shapes:
+        return min(room.most_rows(), counts.most_rows)
+    most = counts.most_rows
+    for height, width in counts.shapes:
         keys = min(granularity.keys, width)
         fits = (room.words - keys * room.per_key) // (room.per_row + keys * room.per_score)
         most = most if fits >= height else min(most, fits)
-    return largest_size(most, problems.most_rows, granularity.positions(heads))
+    return largest_size(most, counts.most_rows, granularity.positions(heads))
 
 
 def key_room(problems: Problems, rooms: tuple[Room, ...], rows: Counts) -> Counts:
     """The largest key tile that fits beside a query tile of ``rows``, in every problem; less than one if none does."""
     widest, unit = _any_keys(problems, rooms, rows), problems.granularity.keys
-    return widest if unit == 1 else where(widest == problems.most_keys, widest, widest // unit * unit)
+    return widest if unit == 1 else where(widest == problems.counts.most_keys, widest, widest // unit * unit)
 
 
 def _any_keys(problems: Problems, rooms: tuple[Room, ...], rows: Counts) -> Counts:
-    if len(problems.shapes) == 1:
-        ((height, widest),) = problems.shapes
+    counts = problems.counts
+    if len(counts.shapes) == 1:
+        ((height, widest),) = counts.shapes
         for room in rooms:
             widest = smaller(widest, room.most_keys(smaller(rows, height)))
         return widest
-    widest = problems.most_keys + 0 * rows
+    widest = counts.most_keys + 0 * rows
     for room in rooms:
-        for height, keys in problems.shapes:
+        for height, keys in counts.shapes:
             fits = room.most_keys(smaller(rows, height))
             widest = where(fits >= keys, widest, smaller(widest, fits))
     return widest

@@ -50,30 +50,32 @@ class RowWords(NamedTuple):
 
     def words(self, tile: int) -> int:
         """The words of one tile size."""
-        total = self.loads * self.problems.key_loads(tile)
+        total = self.loads * self.problems.counts.key_loads(tile)
         if self.live:
-            total += self.live * self.problems.live_rows(tile)
-        return int(total + self.visits * self.problems.tile_rows(tile, self.split) if self.visits else total)
+            total += self.live * self.problems.counts.live_rows(tile)
+        return int(total + self.visits * self.problems.counts.tile_rows(tile, self.split) if self.visits else total)
 
     def words_of(self, tiles: NDArray[np.int64]) -> Counts:
         """The words of many tile sizes; exact whatever their size."""
-        most = (self.live + self.loads + self.visits) * (self.problems.scores + self.problems.rows)
+        most = (self.live + self.loads + self.visits) * (self.problems.counts.scores + self.problems.counts.rows)
         exact = np.int64 if most < _LARGEST_INT64_SUM else object
-        total = self.live * self.problems.live_rows(tiles).astype(exact)
-        total = total + self.loads * self.problems.key_loads(tiles).astype(exact)
+        total = self.live * self.problems.counts.live_rows(tiles).astype(exact)
+        total = total + self.loads * self.problems.counts.key_loads(tiles).astype(exact)
         if self.visits:
-            total = total + self.visits * self.problems.tile_rows(tiles, self.split).astype(exact)
+            total = total + self.visits * self.problems.counts.tile_rows(tiles, self.split).astype(exact)
         return total
 
     def floor(self, tile: int) -> int:
         """A number that no tile up to this size goes below."""
-        return (self.live + self.visits) * self.problems.touched_rows + self.loads * self.problems.least_key_loads(tile)
+        problems = self.problems
+        compulsory = (self.live + self.visits) * problems.counts.touched_rows
+        return compulsory + self.loads * problems.floors.least_key_loads(tile)
 
     def least_tile(self, words: int) -> int:
         """No tile below this one has as few as ``words``."""
-        spare = words - (self.live + self.visits) * self.problems.touched_rows
+        spare = words - (self.live + self.visits) * self.problems.counts.touched_rows
         least = 1
-        for constant, area, lost in self.problems.key_load_floors:
+        for constant, area, lost in self.problems.floors.key_load_floors:
             room = spare - self.loads * constant
             if lost:  # the positive root of lost*a*a + room*a = area, all but room times loads
                 root = isqrt(room * room + 4 * lost * area * self.loads * self.loads)
@@ -85,9 +87,9 @@ class RowWords(NamedTuple):
     @property
     def kinks(self) -> tuple[int, ...] | None:
         """Ends of the pieces on which the words are concave, or None where every tile has to be tried."""
-        if self.visits == 0 or self.problems.kinks is None:
-            return self.problems.kinks
-        return self.problems.run_kinks(self.split)
+        if self.visits == 0 or self.problems.floors.kinks is None:
+            return self.problems.floors.kinks
+        return self.problems.floors.run_kinks(self.split)
 
 
 def best_row_tile(form: RowWords, most: int, limit: int | None = None) -> tuple[int, int]:
@@ -97,26 +99,26 @@ def best_row_tile(form: RowWords, most: int, limit: int | None = None) -> tuple[
     has more words than ``limit``, any tile.
     """
     problems = form.problems
-    most = min(most, problems.most_rows)
+    most = min(most, problems.counts.most_rows)
     if form.unit > 1:
         return _best_multiple(form, most)
-    if problems.stacked_requests is not None and form.kinks is None:
-        better = _best_for_requests(form, problems.stacked_requests, most, limit)
+    if problems.counts.stacked_requests is not None and form.kinks is None:
+        better = _best_for_requests(form, problems.counts.stacked_requests, most, limit)
         if better is not None:
             return better
-    even = even_tile(problems.most_rows, most)
+    even = even_tile(problems.counts.most_rows, most)
     best = (form.words(even), even)
-    if problems.is_dense and len(problems.patterns) == 1:
+    if problems.counts.is_dense and len(problems.counts.patterns) == 1:
         return best  # every tile needs every key, so only how many tiles there are matters
     best = min(best, (form.words(most), most))
     if form.kinks is None:
         return _best_of_all(form, most, best)
     ranges = [(1, most)]
-    if 2 * problems.touched_rows < problems.rows:
+    if 2 * problems.counts.touched_rows < problems.counts.rows:
         # Among many rows that need no key, tiles that begin near the first one that does are good.
         even_ones = {x // i for x in form.kinks for i in range(x // (most + 1) + 1, x // (most + 1) + 4)}
         best = min(best, *((form.words(tile), tile) for tile in even_ones if tile))
-        band = problems.only_band
+        band = problems.counts.only_band
         if band is not None and form.live and not form.visits and band.live_range[1] == band.rows:
             best = _best_with_all_live_rows(form, band, most, best)
             ranges = _ranges_without(form, band, most, best[0])
@@ -130,9 +132,9 @@ def _best_multiple(form: RowWords, most: int) -> tuple[int, int]:
     """The best of the multiples of a unit up to ``most``, and of all rows where that is as many."""
     problems, unit, kinks = form.problems, form.unit, form.kinks
     last = most // unit
-    even = even_tile(problems.most_rows, most, unit)
+    even = even_tile(problems.counts.most_rows, most, unit)
     best = (form.words(even), even)
-    if problems.is_dense and len(problems.patterns) == 1:
+    if problems.counts.is_dense and len(problems.counts.patterns) == 1:
         return best
     best = min(best, (form.words(most), most))
     if kinks is None or last < 1:
@@ -144,8 +146,8 @@ def _best_multiple(form: RowWords, most: int) -> tuple[int, int]:
             array = np.asarray(ends, dtype=np.int64)
             tiles = np.unique(np.concatenate((array // unit, -(-array // unit))))
         tiles = unit * tiles[(tiles >= 1) & (tiles <= last)]
-        for start in range(0, len(tiles), problems.arrays_at_once):
-            best = min(best, _best_of(form, tiles[start : start + problems.arrays_at_once], best[0]))
+        for start in range(0, len(tiles), problems.floors.arrays_at_once):
+            best = min(best, _best_of(form, tiles[start : start + problems.floors.arrays_at_once], best[0]))
     return best
 
 
@@ -174,7 +176,7 @@ def _ranges_without(form: RowWords, band: Band, most: int, words: int) -> list[t
 
 
 def _least_words(form: RowWords) -> int:
-    return form.live * form.problems.touched_rows + form.loads * form.problems.touched_keys
+    return form.live * form.problems.counts.touched_rows + form.loads * form.problems.counts.touched_keys
 
 
 def _best_between(form: RowWords, limits: tuple[int, int], best: tuple[int, int], floor: int) -> tuple[int, int]:
@@ -182,8 +184,8 @@ def _best_between(form: RowWords, limits: tuple[int, int], best: tuple[int, int]
     problems, kinks = form.problems, form.kinks
     assert kinks is not None
     for last, tiles in _candidates(kinks, max(limits[0], form.least_tile(best[0])), limits[1]):
-        for start in range(0, len(tiles), problems.arrays_at_once):
-            best = min(best, _best_of(form, tiles[start : start + problems.arrays_at_once], best[0]))
+        for start in range(0, len(tiles), problems.floors.arrays_at_once):
+            best = min(best, _best_of(form, tiles[start : start + problems.floors.arrays_at_once], best[0]))
         if best[0] == floor and best[1] <= last:
             break  # nothing has fewer words, and smaller tiles have been tried
     return best
@@ -239,21 +241,22 @@ def _candidates(kinks: tuple[int, ...], least: int, most: int) -> Iterator[tuple
 
 def _best_of(form: RowWords, tiles: Tiles, known: int | None = None) -> tuple[int, int]:
     """The best of these tiles; those that need more words than are ``known`` to do may be left out."""
-    if len(tiles) <= (_FEW if len(form.problems.patterns) == 1 and form.problems.only_blocks is None else 1):
+    counts = form.problems.counts
+    if len(tiles) <= (_FEW if len(counts.patterns) == 1 and counts.only_blocks is None else 1):
         return min((form.words(int(tile)), int(tile)) for tile in tiles)
     array = (
         np.arange(tiles.start, tiles.stop, tiles.step, dtype=np.int64)
         if isinstance(tiles, range)
         else np.asarray(tiles, dtype=np.int64)
     )
-    if form.live and len(form.problems.patterns) == 1 and len(array) > _AT_FIRST:
+    if form.live and len(form.problems.counts.patterns) == 1 and len(array) > _AT_FIRST:
         # Rows in live tiles are counted more quickly than keys, and where most rows need no key they say enough.
-        rows = form.problems.live_rows(array)
+        rows = form.problems.counts.live_rows(array)
         promising = form.words(int(array[np.argmin(rows)]))
         known = promising if known is None else min(known, promising)
-        array = array[rows <= (known - form.loads * form.problems.touched_keys) // form.live]
+        array = array[rows <= (known - form.loads * form.problems.counts.touched_keys) // form.live]
         if not array.size:
-            return known, form.problems.most_rows
+            return known, form.problems.counts.most_rows
     words = form.words_of(array)
     fewest = words.min()
     return int(fewest), int(array[words == fewest].min())
@@ -276,7 +279,7 @@ def _best_of_all(form: RowWords, most: int, best: tuple[int, int]) -> tuple[int,
     """Every tile downwards, as large ones are usually good and every good one raises the smallest worth trying."""
     unit, floor = form.unit, form.floor(most)
     step, stop = 16, most // unit
-    blocks, first = form.problems.only_blocks, -(-form.least_tile(best[0]) // unit)
+    blocks, first = form.problems.counts.only_blocks, -(-form.least_tile(best[0]) // unit)
     rough = None
     if blocks is not None and blocks.every_size is not None and best[0] > floor:
         # All are counted: looking at them in one go is faster. Each live row visits one run of keys at least.
@@ -288,7 +291,7 @@ def _best_of_all(form: RowWords, most: int, best: tuple[int, int]) -> tuple[int,
             best = min(best, _best_of(form, range(unit * start, unit * stop + 1, unit)))
         else:
             best = min(best, _best_of_rough(form, unit * start, rough[start - first : stop - first + 1], best))
-        stop, step = start - 1, min(2 * step, form.problems.arrays_at_once)
+        stop, step = start - 1, min(2 * step, form.problems.floors.arrays_at_once)
     return best
 
 

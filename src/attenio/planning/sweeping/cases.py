@@ -16,6 +16,7 @@ from attenio.granularity import Granularity
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.planning.problems import Problems
+from attenio.planning.problems.counts import PatternCounts
 from attenio.planning.words.form import Form, Sizes
 
 Ints = NDArray[np.int64]
@@ -209,9 +210,8 @@ def single(band: Band, index: int, granularity: Granularity) -> Problems:
         int(values[index]) for values in (band.rows, band.keys, band.left, band.right, band.shift)
     )
     one = Band(rows=rows, keys=keys, left=left, right=right, shift=shift)
-    return Problems(
-        patterns=((one, 1),), runs=1, group=1, d=1, value_dim=1, intermediate_words=1, granularity=granularity
-    )
+    counts = PatternCounts(((one, 1),))
+    return Problems(counts=counts, runs=1, group=1, d=1, value_dim=1, intermediate_words=1, granularity=granularity)
 
 
 def spread(counts: Ints) -> tuple[Ints, Ints]:
