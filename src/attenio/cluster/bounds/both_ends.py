@@ -195,9 +195,8 @@ class BothEnds:
 
 def _least(values: Values) -> Values:
     """The least of the four corners of ranges of the last two axes."""
-    return np.minimum(
-        np.minimum(values[:, :-1, :-1], values[:, 1:, :-1]), np.minimum(values[:, :-1, 1:], values[:, 1:, 1:])
-    )
+    along = np.minimum(values[:, :-1], values[:, 1:])
+    return np.minimum(along[:, :, :-1], along[:, :, 1:])
 
 
 @lru_cache(maxsize=256)

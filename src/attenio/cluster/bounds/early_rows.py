@@ -10,7 +10,7 @@ Prices are for all query heads of a KV head together, and pairs are those of one
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 
@@ -87,10 +87,9 @@ class EarlyRows:
         keys = t + np.concatenate([[0.0], np.geomspace(0.01 * t, t, _KEYS // 4), np.geomspace(t, far, _KEYS)[1:]])
         pairs = self.most * np.concatenate([[0.0], np.geomspace(2e-4, 1, _AMOUNTS)])
         gains = _Gains(prices=self, low=keys[:-1, None], high=keys[1:, None], pairs=pairs)
-        every = np.array(np.broadcast_arrays(*gains.kinds()))  # [kind, choice, keys, pairs]
-        # between two amounts of pairs each of these is concave
-        between = np.minimum(every[..., 1:], every[..., :-1]).max(axis=0)
-        proven: Values = between.min(axis=(1, 2)) >= 0
+        # between two amounts of pairs each of these is concave; one that is the same for all has no second amount
+        ranges = (np.minimum(each[..., 1:], each[..., :-1]) if each.shape[-1] > 1 else each for each in gains.kinds())
+        proven: Values = reduce(np.maximum, ranges).min(axis=(1, 2)) >= 0
         return proven
 
 
@@ -124,7 +123,7 @@ class _Gains:
         at_price = prices.pair * pairs
         few = np.minimum((key - prices.pair * t) * (low - t), (key - prices.pair * t) * (high - t))
         return [
-            key * (keys - t) + row * area / keys - row * t - self._savings(prices.row, 0 * row) - alone - at_price,
+            key * (keys - t) + row * area / keys - row * t - self._saved - alone - at_price,
             (key - price * t) * (low - t) + price * pairs - alone - at_price,
             np.where(row >= prices.pair * high, few - alone - self._extra, -np.inf),
         ]
@@ -149,6 +148,11 @@ class _Gains:
     def _floor(self) -> Values:
         """What a pair of a first row costs with no more keys than these, at least."""
         return np.maximum(self.prices.row / self.high - self.prices.more, self.prices.least)
+
+    @cached_property
+    def _saved(self) -> Values:
+        """By how much first rows are cheaper than others without a neighbour."""
+        return self._savings(self.prices.row, 0 * self.prices.row)
 
     def _savings(self, row: Values, neighbour: Values) -> Values:
         """By how much first rows are cheaper than others that cost so much, for all of their pairs."""
