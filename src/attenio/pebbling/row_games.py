@@ -90,7 +90,8 @@ class RowGame:
         alike = len(set(self.needed)) == 1
         canonical = cache(self._canonical)  # a position is reached in many ways
         while queue:
-            floor, cost, position = heappop(queue)
+            floor, unpaid, position = heappop(queue)  # of equal floors the one that has paid most: the end is near
+            cost = -unpaid
             if known[position] < cost:
                 continue
             if floor == cost and not any(self._held(position)):
@@ -99,7 +100,7 @@ class RowGame:
                 following = canonical(reached) if alike else reached
                 if cost + more < known.get(following, 1 << 60):
                     known[following] = cost + more
-                    heappush(queue, (cost + more + self._floor(following), cost + more, following))
+                    heappush(queue, (cost + more + self._floor(following), -cost - more, following))
         return None
 
     def _floor(self, position: Position) -> int:
