@@ -14,6 +14,7 @@ from attenio.planning import SweepGrid, sweep
 from attenio.planning.sweeping import run
 from attenio.planning.sweeping.estimate import estimate
 from attenio.planning.sweeping.files import FinishedChunks
+from attenio.planning.sweeping.points import Points
 from attenio.planning.sweeping.result import PlannedPoints
 from attenio.workload import Direction
 
@@ -21,9 +22,24 @@ GRID = SweepGrid(n=[8, 64, 200], d=[4, 16], masks=["dense", "causal"], heads=[4]
 OTHER = SweepGrid(n=[8, 64, 200], d=[4, 16], masks=["dense", "causal"], heads=[4], kv_heads=[1, 3], fast_bytes=[4, 700])
 
 
+@pytest.fixture(scope="module")
+def planned() -> dict[tuple[str, int, int], PlannedPoints]:
+    """Files are tried here, not plans: the same points are planned once."""
+    return {}
+
+
 @pytest.fixture(autouse=True)
-def short_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attenio.planning.sweeping.run._CHUNK", 5)
+def short_chunks(monkeypatch: pytest.MonkeyPatch, planned: dict[tuple[str, int, int], PlannedPoints]) -> None:
+    plan_points = run.plan_points
+
+    def remembered(points: Points) -> PlannedPoints:
+        key = repr(points.grid), points.start, points.stop
+        if key not in planned:
+            planned[key] = plan_points(points)
+        return planned[key]
+
+    monkeypatch.setattr(run, "plan_points", remembered)
+    monkeypatch.setattr(run, "_CHUNK", 5)
 
 
 class Stopped(Exception):
