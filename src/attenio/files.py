@@ -10,6 +10,11 @@ from attenio.errors import InvalidInput
 from attenio.names import show_value
 
 
+def cache_folder() -> Path:
+    """Where what takes long to make is kept, in the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attenio"
+
+
 def write_atomically(path: Path | str, content: str | bytes | Iterable[str]) -> Path:
     """Write ``content`` beside ``path`` and rename it into place; returns the path written.
 

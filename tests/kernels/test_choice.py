@@ -90,12 +90,13 @@ def silent(portable, monkeypatch):
     from attenio.kernels.hopper.cuda import attenio as cuda
     from attenio.kernels.hopper.cuda import key_stationary
     from attenio.kernels.replay.launches import note_constants
-    from attenio.kernels.triton import backward as two_passes
-    from attenio.kernels.triton import forward as one_pass
-    from attenio.kernels.triton import parts
+    from attenio.kernels.triton import attenio as one_pass
+    from attenio.kernels.triton import parts, split_keys, two_pass
 
-    monkeypatch.setattr(parts, "split_kernel", Silent("split_kernel"))
-    kernels = {one_pass: ("attenio", "split_keys"), two_passes: ("query_gradient", "key_gradients")}
+    kernels = {
+        one_pass: ("attenio",), split_keys: ("split_keys",), two_pass: ("query_gradient", "key_gradients"),
+        parts: ("split",),
+    }  # fmt: skip
     for module, names in kernels.items():
         for name in names:
             monkeypatch.setattr(module, f"{name}_kernel", Silent(f"{name}_kernel"))

@@ -20,7 +20,7 @@ import numpy as np
 from attenio.catalogue.caches import host_machine
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
-from attenio.files import write_atomically
+from attenio.files import cache_folder, write_atomically
 from attenio.machine import Machine, MemoryLevel
 from attenio.quantities import show_bytes
 
@@ -44,8 +44,7 @@ class HostRates:
 
 def kept_file() -> Path:
     """Where rates are kept: in the user's cache folder."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "attenio" / "host.json"
+    return cache_folder() / "host.json"
 
 
 @cache

@@ -6,7 +6,6 @@ script. What is not needed to run, such as tests and headers, is left out.
 
 import hashlib
 import io
-import os
 import shutil
 import subprocess
 import tarfile
@@ -15,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 from attenio.errors import InvalidInput
+from attenio.files import cache_folder
 
 # Versions that fit each other, and the SHA-256 of what npm packs.
 PYODIDE = ("pyodide@0.27.7", "89d5d952675eb08e11286e52c7238f1248ce71726e896db9703e73bef23dc343")
@@ -31,8 +31,7 @@ _READY = "numpy.zip"
 
 def kept_folder() -> Path:
     """Where the packages are kept."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "attenio" / "explorer-pyodide-0.27.7"
+    return cache_folder() / "explorer-pyodide-0.27.7"
 
 
 def are_kept() -> bool:

@@ -25,7 +25,7 @@ from attenio.kernels.cpu.choice import choose_library
 from attenio.kernels.cpu.host import host_machine, private_boundary
 from attenio.kernels.cpu.library import Sizes, library_first
 from attenio.kernels.gpu.capability import gpu_at, gpu_named, is_hopper
-from attenio.kernels.replay.compiling import begin_hashing
+from attenio.kernels.replay.compiling import remember_triton_key
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Mask
 from attenio.planning import Dataflow
@@ -117,7 +117,7 @@ def backend_of(tensor: Tensor) -> ModuleType:
 def _gpu_backend(where: torch.device | Machine) -> ModuleType:
     """The kernels of a GPU, by its compute capability."""
     if isinstance(where, torch.device):
-        begin_hashing()
+        remember_triton_key()
     try:
         from attenio.kernels import triton
     except ImportError:

@@ -125,7 +125,7 @@ def test_the_portable_kernels_give_what_the_definition_gives(monkeypatch):
     monkeypatch.setattr(backward, "small_problem", small)
     monkeypatch.setattr(backward, "is_right", judged)
     for name in ("_by_config", "spilled_gradients"):
-        monkeypatch.setattr(backward, name, lambda problem, saved, *_, **__: triton.two_pass(problem, saved))
+        monkeypatch.setattr(backward, name, lambda problem, saved, *_, **__: triton.gradients(problem, saved))
     # Rows that are carried are many, and which of them are does not matter to the portable kernels.
     monkeypatch.setattr(backward, "ROW_STEP", 32)
     at = torch.arange(128)[None]

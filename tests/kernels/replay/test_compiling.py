@@ -1,6 +1,4 @@
-"""Triton is hashed once, on a thread, and kernels that are only compiled do not run."""
-
-import threading
+"""Triton is hashed once for all processes, and kernels that are only compiled do not run."""
 
 import pytest
 import torch
@@ -35,15 +33,48 @@ class NoLauncher(Launcher):
         pytest.fail("it runs")
 
 
-def test_triton_is_hashed_once_on_a_thread(monkeypatch):
-    threads = []
-    monkeypatch.setattr(cache, "triton_key", lambda: threads.append(threading.current_thread().name))
-    monkeypatch.setattr(compiling, "_hashing", [])
-    compiling.wait_for_hash()  # nothing to wait for
-    for _ in range(2):
-        compiling.begin_hashing()
-    compiling.wait_for_hash()
-    assert threads == ["triton-key"]
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("runtime/cache.py", "compiler/code.py", "backends/nvidia/driver.py", "_C/libtriton.so"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+    return tmp_path
+
+
+def test_a_key_is_hashed_again_when_a_file_of_triton_differs(folder):
+    keys = iter(("one", "two", "three"))
+
+    def key():
+        return compiling.remembered_key(folder, lambda: next(keys))
+
+    assert [key(), key()] == ["one", "one"]
+    (folder / "compiler" / "code.py").write_text("another text")
+    assert [key(), key()] == ["two", "two"]
+    (folder / "cache" / "attenio" / "triton_key.json").write_text("not JSON")
+    assert [key(), key()] == ["three", "three"]
+
+
+def test_a_disk_that_cannot_be_written_to_costs_time_only(folder):
+    (folder / "cache").write_text("a file where the folder would be")
+    assert compiling.remembered_key(folder, lambda: "hashed") == "hashed"
+
+
+def test_triton_asks_for_the_remembered_key(monkeypatch, folder):
+    monkeypatch.setattr(cache, "triton_key", lambda: "hashed")
+    monkeypatch.setattr(compiling, "remembered_key", lambda of, hashed: f"remembered of {of.name}, {hashed()}")
+    compiling.remember_triton_key.__wrapped__()
+    assert cache.triton_key() == "remembered of triton, hashed"
+
+
+def test_without_replay_triton_is_left_alone(monkeypatch):
+    def key():
+        return "hashed"
+
+    monkeypatch.setattr(cache, "triton_key", key)
+    monkeypatch.setattr(compiling, "replay_enabled", lambda: False)
+    compiling.remember_triton_key.__wrapped__()
+    assert cache.triton_key is key
 
 
 def test_within_compiling_only_no_kernel_runs(monkeypatch):

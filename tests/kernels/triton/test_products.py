@@ -100,7 +100,7 @@ def test_gradients_in_parts_are_those_of_the_cpu(width, monkeypatch):
     problem = KernelProblem.of_heads(q, k, v, Visibility(group=2), 0.25)
     forward = kernels.attend(problem)
     saved = (*forward[:3], torch.randn_like(forward.output))
-    mine, theirs = kernels.two_pass(problem, saved), cpu.two_pass(problem, cpu.Saved(*saved))
+    mine, theirs = kernels.gradients(problem, saved), cpu.two_pass(problem, cpu.Saved(*saved))
     for part in ("query", "key", "value"):
         found, expected = getattr(mine, part), getattr(theirs, part)
         torch.testing.assert_close(found.reshape(expected.shape), expected, rtol=1e-5, atol=1e-5)

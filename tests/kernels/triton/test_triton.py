@@ -97,7 +97,7 @@ def test_heads_that_lie_between_tokens_are_read_where_they_are(group):
     assert grouped.data_ptr() == q.data_ptr() and grouped.stride(2) == q.stride(1)
     assert torch.equal(grouped, problem.query)
     saved = (*triton.attend(problem)[:3], gradient.unflatten(1, (2, group)))
-    both = triton.two_pass(problem, saved), cpu.two_pass(problem, cpu.Saved(*saved))
+    both = triton.gradients(problem, saved), cpu.two_pass(problem, cpu.Saved(*saved))
     for part in ("query", "key", "value"):
         assert_close(*(getattr(found, part) for found in both), torch.finfo(torch.float32).eps)
 
@@ -134,7 +134,7 @@ def test_the_gradients_are_those_of_the_cpu(problem):
     forward = triton.attend(problem)
     saved = (forward.output, forward.largest, forward.total, torch.randn_like(forward.output))
     adds = problem.visible.adds  # a bias has a gradient too
-    mine = triton.two_pass(problem, saved, with_bias=adds)
+    mine = triton.gradients(problem, saved, with_bias=adds)
     theirs = cpu.two_pass(problem, cpu.Saved(*saved), with_bias=adds)
     assert adds == (mine.bias is not None) == (theirs.bias is not None)
     for part in ("query", "key", "value", *(("bias",) if adds else ())):

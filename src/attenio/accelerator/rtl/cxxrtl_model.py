@@ -4,7 +4,6 @@ MACs, EXP modules and lines are compiled once and kept, for many designs share t
 cache, named after what they were made of.
 """
 
-import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from attenio.accelerator.rtl.build import TOP, Built, write_rtlil
 from attenio.accelerator.rtl.cxxrtl_lazy import lazy
 from attenio.accelerator.rtl.tools import compiler, cxxrtl_headers, run_yosys
 from attenio.errors import InvalidInput
-from attenio.files import write_atomically
+from attenio.files import cache_folder, write_atomically
 
 # Parts that stay as they are, however often they stand there, each after those that stand in it. They are compiled by
 # themselves and optimised; what is left, wires and controllers, is long and runs once a cycle, so that it is not.
@@ -83,7 +82,7 @@ def _object(text: str, folder: Path) -> Path:
     """The object of a part, compiled unless it is known."""
     flags = ["-O2", "-c"]
     key = sha256("\n".join([*compiler(), *flags, text]).encode()).hexdigest()[:24]
-    kept = cache_folder() / f"{key}.o"
+    kept = rtl_folder() / f"{key}.o"
     if kept.is_file():
         return kept
     (folder / f"{key}.cc").write_text(text)
@@ -96,10 +95,9 @@ def _object(text: str, folder: Path) -> Path:
     return kept
 
 
-def cache_folder() -> Path:
+def rtl_folder() -> Path:
     """Where what takes long to make is kept."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "attenio" / "rtl"
+    return cache_folder() / "rtl"
 
 
 def _compile(arguments: Sequence[str], folder: Path) -> None:

@@ -34,7 +34,7 @@ class Library:
     def path(self) -> Path:
         """The file, fetched if that was asked for."""
         from attenio.accelerator.rtl.area import fetch_liberty
-        from attenio.accelerator.rtl.cxxrtl_model import cache_folder
+        from attenio.accelerator.rtl.cxxrtl_model import rtl_folder
 
         if self.liberty is not None:
             return self.liberty
@@ -44,7 +44,7 @@ class Library:
                 " --node-nm 180), or --fetch-liberty for NanGate's at 45 nm"
             )
         print_aside("fetching the NanGate 45 nm cells; the head of the file has its licence")
-        return fetch_liberty(cache_folder())
+        return fetch_liberty(rtl_folder())
 
     def process_nm(self) -> float:
         """The process."""

@@ -20,7 +20,7 @@ import torch
 import triton
 from triton.runtime.errors import OutOfResources
 
-from attenio.files import write_atomically
+from attenio.files import cache_folder, write_atomically
 
 Candidate = TypeVar("Candidate")
 # A kernel shorter than about a millisecond on a large GPU: compiling candidates would cost more than it saves.
@@ -114,9 +114,8 @@ def _milliseconds(call: Callable[[], None]) -> float:
 def _file(device: torch.device) -> Path:
     from attenio import __version__
 
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     gpu = re.sub(r"[^A-Za-z0-9]+", "-", torch.cuda.get_device_name(device)).strip("-").lower()
-    return home / "attenio" / f"tiles-{gpu}-triton-{triton.__version__}-attenio-{__version__}-{_kernels()}.json"
+    return cache_folder() / f"tiles-{gpu}-triton-{triton.__version__}-attenio-{__version__}-{_kernels()}.json"
 
 
 @cache

@@ -1,4 +1,8 @@
-"""Attention on Hopper GPUs (compute capability 9.0) in Gluon; what these kernels do not take goes to Triton's."""
+"""Attention on Hopper GPUs (compute capability 9.0) in Gluon; what these kernels do not take goes to Triton's.
+
+Kernels are imported where they are launched: Triton reads the text of a kernel when it is imported, which takes longer
+than the rest of a first call.
+"""
 
 from dataclasses import replace
 
@@ -8,9 +12,7 @@ from attenio.kernels import triton
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended, Gradients, Saved
-from attenio.kernels.hopper import backward as backward_pass
 from attenio.kernels.hopper import decode, forward, latent, single_precision
-from attenio.kernels.hopper.backward.config import BackwardConfig
 from attenio.kernels.hopper.cuda.split_latents import CudaLatentTiles
 from attenio.kernels.hopper.decode import DecodeTiles
 from attenio.kernels.hopper.latent import LatentTiles
@@ -67,6 +69,8 @@ def choose_backward(
     problem: KernelProblem, processors: int | None = None, *, with_bias: bool = False, tries: bool = False
 ) -> Choice:
     """What computes the gradients; with ``tries`` a kernel that is not proven yet is tried on this device."""
+    from attenio.kernels.hopper import backward as backward_pass
+
     reason = "the gradient of a mask is computed by portable kernels" if with_bias else backward_pass.why_not(problem)
     if reason is None and backward_pass.is_proven(problem, tries=tries):
         return backward_pass.choose(problem)
@@ -80,7 +84,9 @@ def choose_backward(
 
 def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_bias: bool = False) -> Gradients:
     """The gradients by a choice."""
-    if isinstance(choice.kernel, BackwardConfig):
+    from attenio.kernels.hopper import backward as backward_pass
+
+    if isinstance(choice.kernel, backward_pass.BackwardConfig):
         return backward_pass.gradients(problem, saved, choice)
     if isinstance(choice.kernel, PartsTiles):
         return single_precision.gradients(problem, saved)
@@ -94,6 +100,8 @@ def gradients(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) 
 
 def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...] | None:
     """Grids in the order of their launches, for a prediction of the bytes that they move below the L2."""
+    from attenio.kernels.hopper import backward as backward_pass
+
     if single_precision.why_not(problem, backward=backward) is None:
         return None
     if backward and backward_pass.supports(problem):

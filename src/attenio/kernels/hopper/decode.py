@@ -15,7 +15,6 @@ from attenio.kernels.gpu.arguments import Shape, grouped_heads, restrictions_of,
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.hopper.descriptors import ELEMENTS, is_aligned, padded_descriptor
-from attenio.kernels.hopper.split_keys import split_keys_kernel
 from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.triton.forward import prefix_results
 from attenio.planning import Dataflow, Tiles
@@ -91,6 +90,8 @@ def _choice(shape: Shape, skipped: int, processors: int) -> Choice:
 
 def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
     """Attention of a problem that ``supports`` accepts."""
+    from attenio.kernels.hopper.split_keys import split_keys_kernel
+
     choice = choose(problem) if choice is None else choice
     prefix, own = None if choice.own is None else prefix_results(problem, choice), choice.own or choice
     tiles, split = own.kernel, own.split

@@ -5,12 +5,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from attenio.kernels.hopper.tiles import side_by_side
 
-ELEMENTS = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16}
+# Types of 16 bits, by their names in Triton.
+ELEMENTS = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
 Sizes: TypeAlias = tuple[int, ...]
 _SECTOR = 32
 
@@ -25,8 +24,10 @@ class TmaDescriptor(NamedTuple):
     padding: str = "zero"
     round_f32_to_tf32: bool = False
 
-    def to_triton(self) -> TensorDescriptor:
+    def to_triton(self) -> Any:
         """As Triton's own class, which it compiles for."""
+        from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
         layout = _layout(self.block_shape, self.base.dtype)
         return TensorDescriptor(self.base, list(self.shape), list(self.strides), list(self.block_shape), layout)
 
@@ -77,6 +78,8 @@ def _strides_fit(shape: Sizes, strides: Sizes, elements: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _layout(block_shape: Sizes, dtype: torch.dtype) -> Any:
+    from triton.experimental.gluon import language as gl
+
     if dtype in (torch.float32, torch.int32):  # accumulators, which no product reads
         return gl.NVMMASharedLayout(0, 32, rank=len(block_shape))
-    return gl.NVMMASharedLayout.get_default_for(list(block_shape), ELEMENTS[dtype])
+    return gl.NVMMASharedLayout.get_default_for(list(block_shape), getattr(gl, ELEMENTS[dtype]))

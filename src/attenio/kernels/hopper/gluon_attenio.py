@@ -9,8 +9,6 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.band import Band
-from attenio.kernels.hopper.attenio import attenio_kernel
-from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
 from attenio.kernels.hopper.descriptors import aligned, padded_descriptors
 from attenio.kernels.hopper.ranges import VisibleKeys
 from attenio.kernels.hopper.schedule import LaunchPlan
@@ -35,9 +33,13 @@ def launch_attenio(problem: KernelProblem, attended: Attended, tiles: GluonTiles
     sizes = (problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys)
     options = CompileOptions(registers=tiles.registers_at_start)
     if tiles.wide:
+        from attenio.kernels.hopper.attenio_256_rows import attenio_256_rows_kernel
+
         arguments: tuple[Any, ...] = (*given, progress, *sizes, scale)
         constants: tuple[int, ...] = (tiles.key_tile, tiles.stages, d, width, plan.pace, _LAG, tiles.registers)
         return launch(attenio_256_rows_kernel, plan.programs, described[::2], arguments, constants, options)
+    from attenio.kernels.hopper.attenio import attenio_kernel
+
     seen, steps = (whole, whole, whole), (0, 0)
     if band.packed:
         seen = ranges = VisibleKeys.of(problem, band)

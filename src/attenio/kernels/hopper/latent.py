@@ -19,9 +19,7 @@ from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper.cuda import split_latents as cuda
 from attenio.kernels.hopper.cuda.split_latents import CudaLatentTiles, LatentBuild
 from attenio.kernels.hopper.descriptors import ELEMENTS, aligned, is_aligned, padded_descriptor
-from attenio.kernels.hopper.joined_runs import join_kernel
 from attenio.kernels.hopper.proving import forward_by_definition
-from attenio.kernels.hopper.split_latents import split_latents_kernel
 from attenio.kernels.hopper.tiles import ROWS
 from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.planning import Dataflow, Tiles
@@ -149,6 +147,8 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
 def _launch_gluon(
     problem: KernelProblem, query: Tensor, scale: float, runs: tuple[Tensor, ...], split: Split, tiles: LatentTiles
 ) -> None:
+    from attenio.kernels.hopper.split_latents import split_latents_kernel
+
     kv_heads, queries, rows, splits = problem.kv_heads, problem.queries, query.shape[2], split.splits
     seen = restrictions_of(problem, scale)
     first, stop, range_b, *_, sinks = seen.data
@@ -172,6 +172,8 @@ def _join(runs: tuple[Tensor, ...], results: tuple[Tensor, ...], splits: int, ro
 
     Many runs in 16 bits are added up within a warp: 64 took 7 us with four warps, 6 with two and 4 with one.
     """
+    from attenio.kernels.hopper.joined_runs import join_kernel
+
     at_once, parts = min(1 << (splits - 1).bit_length(), 64), 1 if results[1].numel() >= 1024 else 4
     launch(
         join_kernel, results[1].numel() * parts, (), (*runs, *results, splits, rows),

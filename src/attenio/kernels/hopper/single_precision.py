@@ -19,7 +19,6 @@ from attenio.kernels.call.stacking import can_stack
 from attenio.kernels.gpu.arguments import grouped_heads, scaled
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.descriptors import TmaDescriptor
-from attenio.kernels.hopper.in_parts import key_parts_kernel, query_parts_kernel
 from attenio.kernels.hopper.proving import forward_by_definition, gradients_by_definition, is_right, small_problem
 from attenio.kernels.replay.launches import CompileOptions, launch
 from attenio.kernels.triton.parts import split
@@ -128,6 +127,8 @@ def attend(problem: KernelProblem) -> Attended:
 
 def gradients(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     """Gradients with all matrices in parts; dK and dV have a pass each, which takes the registers of one."""
+    from attenio.kernels.hopper.in_parts import key_parts_kernel
+
     query, output, gradient = (grouped_heads(x) for x in (problem.query, saved[0], saved[3]))
     rows = _statistics(saved[1], saved[2])
     delta = torch.empty_like(rows[0])
@@ -151,6 +152,8 @@ def gradients(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
 def _launch_queries(
     problem: KernelProblem, matrices: tuple[Tensor, ...], scale: float, rows: tuple[Tensor, ...], *, softmax: bool
 ) -> None:
+    from attenio.kernels.hopper.in_parts import query_parts_kernel
+
     heads = problem.batch * problem.kv_heads * problem.group
     blocks = heads * -(-problem.queries // TILES.rows)
     _launch(query_parts_kernel, problem, blocks, matrices, scale, rows, (softmax,))

@@ -1,7 +1,7 @@
 """What saves host time: launches that go past Triton's Python, and recorded launches that are replayed.
 
-``launcher`` and ``tape`` read Triton's internals. ``set_replay(False)`` turns both off: Triton then launches every
-kernel itself, every call plans its launches again, and results are the same.
+``launcher``, ``tape`` and ``compiling`` read Triton's internals. ``set_replay(False)`` turns all of it off: Triton then
+launches every kernel itself, every call plans its launches again, and results are the same.
 """
 
 __all__ = ["replay_enabled", "set_replay"]

@@ -1,36 +1,59 @@
-"""Compiling with Triton in less time: its key is hashed beside imports, kernels of one computation side by side.
+"""Compiling with Triton in less time: its key is remembered, and kernels of one computation are compiled side by side.
 
 Triton finds what it compiled by a key, in which is a hash of all of Triton, some 400 MB: a third of a second in every
-process. That is done on a thread while kernels are imported. Where a Triton has neither this nor compiles side by side,
-nothing is done sooner.
+process. The key is written down with sizes and times of the files that it is a hash of, and hashed again when one of
+these differs. Where a Triton has neither this key nor compiles side by side, nothing is done sooner.
 """
 
+import hashlib
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
-_hashing: list[threading.Thread] = []
+from attenio.files import cache_folder, write_atomically
+from attenio.kernels.replay import replay_enabled
+
 _compiling = threading.local()
 
 
-def begin_hashing() -> None:
-    """Hash Triton on a thread, once for a process."""
-    if _hashing:
+@cache
+def remember_triton_key() -> None:
+    """Let Triton take its key from disk from now on, where it is known."""
+    if not replay_enabled():
         return
-    try:
-        from triton.runtime.cache import triton_key
-    except ImportError:
-        return
-    _hashing.append(threading.Thread(target=triton_key, name="triton-key", daemon=True))
-    _hashing[0].start()
+    with suppress(ImportError):
+        from triton.runtime import cache as triton_cache
+
+        if hasattr(triton_cache, "triton_key"):
+            folder = Path(triton_cache.__file__).parents[1]
+            triton_cache.triton_key = cache(partial(remembered_key, folder, triton_cache.triton_key))
 
 
-def wait_for_hash() -> None:
-    """Before Triton asks for its key, which it would hash a second time."""
-    for thread in _hashing:
-        thread.join()
+def remembered_key(folder: Path, hashed: Callable[[], str]) -> str:
+    """The key of the Triton in a folder: from disk if no file of it has changed since, else ``hashed``."""
+    stamp, path = _stamp(folder), cache_folder() / "triton_key.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if known["stamp"] == stamp:
+            return str(known["key"])
+    key = hashed()
+    with suppress(OSError):  # a disk that cannot be written to costs time only
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps({"stamp": stamp, "key": key}) + "\n")
+    return key
+
+
+def _stamp(folder: Path) -> str:
+    """Names, sizes and times of all files that Triton hashes."""
+    files = [folder / "runtime" / "cache.py", *folder.glob("_C/libtriton.*")]
+    files += (file for part in ("compiler", "backends", "language") for file in (folder / part).rglob("*.py"))
+    known = [(str(file), (of := file.stat()).st_size, of.st_mtime_ns) for file in sorted(files)]
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
 
 @contextmanager
@@ -41,7 +64,6 @@ def compiling_only() -> Iterator[None]:
     except ImportError:
         yield
         return
-    wait_for_hash()
     with ThreadPoolExecutor(thread_name_prefix="triton") as pool, AsyncCompileMode(pool):
         _compiling.active = True
         try:

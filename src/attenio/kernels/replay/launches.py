@@ -11,7 +11,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 from attenio.kernels.call.choice import is_heard, note_launch
-from attenio.kernels.replay.compiling import compiles_only, only_compiles, wait_for_hash
+from attenio.kernels.replay.compiling import compiles_only, only_compiles
 from attenio.kernels.replay.launcher import Launcher, TritonLauncher
 from attenio.kernels.replay.streams import forks_and_joins, stream_index
 
@@ -60,7 +60,6 @@ def launch(
         flags = {"num_warps": options.warps, "maxnreg": options.registers, "launch_pdl": options.overlaps}
         if only_compiles(kernel, programs, everything, flags):
             return
-        wait_for_hash()
         launcher = _launchers[key] = TritonLauncher(kernel[(programs,)](*everything, **flags))
     _record(launcher, programs, descriptors, rest)
     if is_heard():

@@ -5,7 +5,4 @@ from attenio.kernels.triton.choice import choose, choose_backward
 from attenio.kernels.triton.forward import attend, run
 from attenio.kernels.triton.traffic import grids
 
-__all__ = ["attend", "choose", "choose_backward", "gradients", "grids", "run", "run_backward", "two_pass"]
-
-# The dataflow of its gradients.
-two_pass = gradients
+__all__ = ["attend", "choose", "choose_backward", "gradients", "grids", "run", "run_backward"]

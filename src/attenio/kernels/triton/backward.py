@@ -15,7 +15,6 @@ from attenio.kernels.triton.choice import choose_backward
 from attenio.kernels.triton.launching import constants_of, launch_noted
 from attenio.kernels.triton.order import ordered, turn_of
 from attenio.kernels.triton.tiles import BackwardTiles, backward_tiles
-from attenio.kernels.triton.two_pass import key_gradients_kernel, query_gradient_kernel
 from attenio.planning.shared_cache import Grid
 
 
@@ -28,6 +27,8 @@ def run_backward(
     problem: KernelProblem, saved: tuple[Tensor, ...], choice: Choice, *, with_bias: bool = False
 ) -> Gradients:
     """The gradients by a choice; a call that is large enough measures other tiles beside its own the first time."""
+    from attenio.kernels.triton.two_pass import key_gradients_kernel, query_gradient_kernel
+
     output, largest, total, gradient = saved[0], saved[1].contiguous(), saved[2].contiguous(), saved[3]
     query, output, gradient = (grouped_heads(tensor) for tensor in (problem.query, output, gradient))
     if with_bias and problem.visible.bias is not None:  # its gradient is written where the bias is read

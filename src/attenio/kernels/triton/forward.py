@@ -25,11 +25,9 @@ from attenio.kernels.gpu.arguments import (
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.gpu.tuning import beginning_with, tuned
-from attenio.kernels.triton.attenio import attenio_kernel
 from attenio.kernels.triton.choice import choices, choose
 from attenio.kernels.triton.launching import constants_of, launch_noted
 from attenio.kernels.triton.order import ordered, turn_of
-from attenio.kernels.triton.split_keys import split_keys_kernel
 from attenio.kernels.triton.tiles import ForwardTiles
 from attenio.planning.shared_cache import Grid
 
@@ -58,6 +56,8 @@ def run(problem: KernelProblem, choice: Choice) -> Attended:
 
 
 def _stationary(problem: KernelProblem, attended: Attended, tiles: ForwardTiles) -> None:
+    from attenio.kernels.triton.attenio import attenio_kernel
+
     query, scale = scaled(problem)
     query, shape, seen = grouped_heads(query), Shape.of(problem), restrictions_of(problem, scale)
     grid, columns = _grid(shape, tiles, problem.query.device), shape.columns
@@ -134,6 +134,8 @@ def _split(
 def _split_with(
     problem: KernelProblem, attended: Attended | None, choice: Choice, prefix: SplitResults | None
 ) -> SplitResults:
+    from attenio.kernels.triton.split_keys import split_keys_kernel
+
     query, scale = scaled(problem)
     query, widths, seen = grouped_heads(query), forward_widths_of(problem), restrictions_of(problem, scale)
     tiles, split = choice.kernel, choice.split

@@ -9,6 +9,7 @@ tiles), ``block`` and ``producer`` (what blocks share), ``masks`` (who sees what
 ``fixed_point`` (integer accumulators) and ``probabilities`` (P in 16 bits).
 """
 
+from attenio.kernels.hopper.backward.config import BackwardConfig
 from attenio.kernels.hopper.backward.dataflow import choose, gradient_grids, gradients, is_proven, supports, why_not
 
-__all__ = ["choose", "gradient_grids", "gradients", "is_proven", "supports", "why_not"]
+__all__ = ["BackwardConfig", "choose", "gradient_grids", "gradients", "is_proven", "supports", "why_not"]

@@ -2,7 +2,6 @@
 
 import ctypes
 import hashlib
-import os
 import site
 from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
@@ -10,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attenio.files import write_atomically
+from attenio.files import cache_folder, write_atomically
 
 OPTIONS = ("--gpu-architecture=sm_90a", "--std=c++17")
 
@@ -61,7 +60,7 @@ def _made(source: str) -> bytes:
     if nvrtc is None:
         raise CompileError("NVRTC is not there: install the package nvidia-cuda-nvrtc, or PyTorch for CUDA")
     key = hashlib.sha256(f"{version()} {OPTIONS} {source}".encode()).hexdigest()[:32]
-    path = cache_folder() / f"{key}.cubin"
+    path = cache_folder() / "cuda" / f"{key}.cubin"
     if path.is_file():
         return path.read_bytes()
     cubin = _compiled(nvrtc, source)
@@ -79,11 +78,6 @@ def version() -> str:
     if nvrtc is not None:
         nvrtc.nvrtcVersion(byref(major), byref(minor))
     return f"{major.value}.{minor.value}"
-
-
-def cache_folder() -> Path:
-    """Where cubins are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attenio" / "cuda"
 
 
 def _compiled(nvrtc: Any, source: str) -> bytes:
