@@ -118,7 +118,7 @@ def portable_cases() -> Iterator[Case]:
 
     def both(d: int, above: int | None) -> None:
         asked = problem_of(d, 333, above)
-        portable.two_pass(asked, (*portable.attend(asked), asked.query))
+        portable.gradients(asked, (*portable.attend(asked), asked.query))
 
     for d in (64, 128):
         yield f"portable, d={d}", lambda d=d: both(d, None)
