@@ -40,6 +40,9 @@ def test_multiples_are_binary(value: int, multiple: str, unit: str) -> None:
 def test_fractions_are_read_when_they_come_out_whole() -> None:
     assert parse_bytes("1.5KB") == 1536
     assert parse_count("1e3") == 1000
+    assert parse_count("1e30") == 10**30
+    assert parse_count("1.5e22K") == 15 * 10**21 * 1024
+    assert parse_count("1e-999999999") == 0  # at once
     with pytest.raises(InvalidInput, match="not whole"):
         parse_count("1.3K")
 

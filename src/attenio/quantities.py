@@ -72,11 +72,16 @@ def _parse(text: str, name: str, example: str, *, allow_bytes: bool) -> int:
         raise InvalidInput(f"{name} is {text!r}; write a whole number such as {example}")
     if match[3].endswith("b"):
         raise InvalidInput(f"{name} is {text!r}, and b may be bits; write B for bytes, such as {example}")
-    exact = float(match[1].replace(",", "").replace("_", "")) * _MULTIPLES[match[2].upper()]
-    if not math.isfinite(exact) or exact != math.floor(exact):
+    plain, multiple = match[1].replace(",", "").replace("_", ""), _MULTIPLES[match[2].upper()]
+    near = float(plain) * multiple
+    if not math.isfinite(near) or near != math.floor(near):
         raise InvalidInput(f"{name} is {text!r}, which is not whole; write a number such as {example}")
-    plain = match[1].replace(",", "").replace("_", "")
-    return int(plain) * _MULTIPLES[match[2].upper()] if plain.lstrip("+-").isdigit() else int(exact)
+    if plain.lstrip("+-").isdigit():
+        return int(plain) * multiple
+    from fractions import Fraction  # most numbers have no point and no exponent
+
+    # the fraction of 1e-999999999 would have as many digits
+    return int(Fraction(plain) * multiple) if near else 0
 
 
 def parse_count(text: str, name: str = "count") -> int:

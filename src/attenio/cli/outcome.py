@@ -46,7 +46,7 @@ def outcome_of(arguments: Sequence[str] | None) -> int:
         if type(problem).__name__ == "NoArgsIsHelpError":
             return DONE  # the help has been printed by then, as it is for attenio alone
         if hasattr(problem, "format_message"):
-            return _say(_usage_message(problem), MISTAKE)
+            return _say(_usage_message(problem, sys.argv[1:] if arguments is None else arguments), MISTAKE)
         if _interrupted(problem):
             return _stopped()
         raise
@@ -105,11 +105,23 @@ def _commands_with(option: str) -> list[str]:
     return [name for name, each in commands.items() if any(option in parameter.opts for parameter in each.params)]
 
 
-def _usage_message(problem: Any) -> str:
+def _command_path(arguments: Sequence[str]) -> str:
+    """The command that arguments begin with, where an exception does not say it."""
+    from attenio.cli.app import command_line
+
+    path, command = "attenio", command_line()
+    for word in arguments:
+        if word not in getattr(command, "commands", {}):
+            break
+        path, command = f"{path} {word}", command.commands[word]
+    return path
+
+
+def _usage_message(problem: Any, arguments: Sequence[str]) -> str:
     from attenio.names import did_you_mean
 
     context = getattr(problem, "ctx", None)
-    help_line = f"'{context.command_path} --help' explains" if context is not None else "'attenio --help' explains"
+    help_line = f"'{_command_path(arguments) if context is None else context.command_path} --help' explains"
     if hasattr(problem, "option_name") and context is not None and type(problem).__name__ == "NoSuchOption":
         # without their dashes, which all have in common
         known = [name[2:] for parameter in context.command.params for name in parameter.opts if name.startswith("--")]

@@ -78,7 +78,10 @@ class HowRun:
         from attenio.workload import Direction
 
         default = Dataflow.KEY_STATIONARY if direction is Direction.BACKWARD else Dataflow.ATTENIO
-        found = dataflow_named(self.dataflow) or default
+        try:
+            found = dataflow_named(self.dataflow) or default
+        except InvalidInput as unknown:
+            raise InvalidInput(str(unknown).replace("choose one of ", "choose one of all, ")) from None
         if (self.overlaps is not None or self.softmax is not None) and found not in SWITCHED:
             given = "overlaps" if self.overlaps is not None else "softmax"
             raise InvalidInput(

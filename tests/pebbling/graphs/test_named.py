@@ -73,7 +73,7 @@ def test_a_named_graph_is_what_its_builder_builds(asked, expected) -> None:
         ("fft", {"point": 4}, "fft takes no 'point'; did you mean points\\? it takes points"),
         ("pyramid", {"n": 4}, "pyramid takes no 'n'; it takes height"),
         ("product", {"n": "two"}, "n is 'two'"),
-        ("product", {"n": 2.5}, "rows is 2.5"),
+        ("product", {"n": 2.5}, "n is 2.5"),
         ("product", {"accumulation": "heap"}, "accumulation is 'heap'; use chain, tree, wide"),
         ("attention", {"softmax": "hard"}, "softmax is 'hard'; use unshifted, plain"),
         ("attention", {"softmax": "onlin"}, "softmax is 'onlin'; did you mean online\\? use unshifted, plain"),

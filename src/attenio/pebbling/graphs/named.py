@@ -30,7 +30,7 @@ from attenio.pebbling.graphs.product import product, tall_skinny
 from attenio.pebbling.graphs.pyramid import binary_tree, pyramid
 from attenio.pebbling.graphs.stencil import stencil
 from attenio.pebbling.graphs.strassen import strassen
-from attenio.quantities import parse_count
+from attenio.quantities import checked_count, parse_count
 from attenio.reference import segments
 from attenio.workload import Workload
 
@@ -63,7 +63,7 @@ class _Given:
 
     def length(self, name: str) -> int:
         """A length of its own, or n."""
-        return self.count(name if self.has(name) else "n")
+        return self.count(name) if self.has(name) else checked_count("n", self.count("n"))
 
     def text(self, name: str) -> str:
         return str(self._values[name])
