@@ -32,13 +32,12 @@ from attenio.kernels.hopper.pieces import (
     ring_of_slots,
     store,
     times,
-    whole,
     zero_sums,
 )
 
 # Arguments whose value or alignment kernels are not compiled for.
 _ANY_NUMBER = ["queries", "keys", "query_rows", "key_rows", "group", "below", "above"]
-_ANY_PLACE = ["Largest", "Total", "Delta", "Out", "dK", "dV"]
+_ANY_PLACE = ["Largest", "Total", "Delta", "Out"]
 
 # TMA descriptors of parts: of what stays (X and Y) and of what passes.
 Matrices = namedtuple("Matrices", "X Y x y")
@@ -48,9 +47,9 @@ Tiles = namedtuple("Tiles", "count of_head kept passing head_rows")
 # A call: lengths, the band, query heads of a KV head, the factor of scores and that of gradients.
 Call = namedtuple("Call", "queries keys below above group scale factor")
 # What is read of rows, and what is written.
-Rows = namedtuple("Rows", "Largest Total Delta Out Beside")
-# Compile-time constants: which sums are wanted, widths, and columns of the pieces that hold them.
-Form = namedtuple("Form", "SOFTMAX BY_P BY_DS D WIDTH D_PADDED W_PADDED")
+Rows = namedtuple("Rows", "Largest Total Delta Out")
+# Compile-time constants: whether dS is multiplied (for dQ and dK) or P (for O and dV), widths, and columns of pieces.
+Form = namedtuple("Form", "BY_DS D WIDTH D_PADDED W_PADDED")
 
 
 @gluon.jit
@@ -63,14 +62,24 @@ def _producer(matrices, ring, tiles, form):
         at = tiles.passing + step // tiles.of_head * tiles.head_rows + step % tiles.of_head * PASSING
         for piece in gl.static_range(D_PADDED // PIECE):
             slot, phase = issue(slot, phase, tiles.kept, at, piece * PIECE, D_PADDED, matrices.X, matrices.x, ring)
-        if form.BY_P:
-            for piece in gl.static_range(W_PADDED // PIECE):
-                slot, phase = issue(slot, phase, tiles.kept, at, piece * PIECE, W_PADDED, None, matrices.y, ring)
         if form.BY_DS:
             for piece in gl.static_range(W_PADDED // PIECE):
                 slot, phase = issue(slot, phase, tiles.kept, at, piece * PIECE, W_PADDED, matrices.Y, matrices.y, ring)
             for piece in gl.static_range(D_PADDED // PIECE):
                 slot, phase = issue(slot, phase, tiles.kept, at, piece * PIECE, D_PADDED, None, matrices.x, ring)
+        else:
+            for piece in gl.static_range(W_PADDED // PIECE):
+                slot, phase = issue(slot, phase, tiles.kept, at, piece * PIECE, W_PADDED, None, matrices.y, ring)
+
+
+@gluon.jit
+def _scores(step, slot, phase, ring, call, form, ME: gl.constexpr):
+    """Scores of a tile that passes, its rows counted from 0, and the next slot."""
+    # Zeros, but not to the compiler: else it keeps the address of every piece and column in registers.
+    slot += step >> 30
+    columns = (step >> 30) + gl.arange(0, PASSING, gl.SliceLayout(0, SUMS))
+    scores, slot, phase = product_of_rows(form.D_PADDED, slot, phase, ring, ME)
+    return scores * call.scale, columns, slot, phase
 
 
 @gluon.jit
@@ -83,25 +92,25 @@ def _queries(ring, tiles, first_row, first, head, rows, call, form, ME: gl.const
     largest = gl.full([ROWS], float("-inf"), gl.float32, gl.SliceLayout(1, SUMS))
     total = gl.zeros([ROWS], gl.float32, gl.SliceLayout(1, SUMS))
     share, delta = total, total
-    if not form.SOFTMAX:
+    if form.BY_DS:
         of_rows = tiles.kept + positions - (first_row - ME * ROWS)
         largest, share = gl.load(rows.Largest + of_rows), gl.load(rows.Total + of_rows)
         delta = gl.load(rows.Delta + of_rows)
-    sums = zero_sums(form.W_PADDED if form.SOFTMAX else form.D_PADDED)
+    sums = zero_sums(form.D_PADDED if form.BY_DS else form.W_PADDED)
     slot, phase = 0, 0
     for step in range(tiles.count):
-        # Zeros, but not to the compiler: else it keeps the address of every piece and column in registers.
-        slot += step >> 30
-        columns = (step >> 30) + gl.arange(0, PASSING, gl.SliceLayout(0, SUMS))
-        scores, slot, phase = product_of_rows(form.D_PADDED, slot, phase, ring, ME)
-        scores = scores * call.scale
+        scores, columns, slot, phase = _scores(step, slot, phase, ring, call, form, ME)
         key = first + step * PASSING
         before = key < first_row + ROWS - 1 + call.below
         if before | (key + PASSING - 1 > first_row + call.above) | (key + PASSING > call.keys):
             here, mine = key + columns[None, :], positions[:, None]
             seen = (here >= mine + call.below) & (here <= mine + call.above) & (here < call.keys)
             scores = gl.where(seen, scores, float("-inf"))
-        if form.SOFTMAX:
+        if form.BY_DS:
+            weights = gl.exp2(scores - largest[:, None]) * share[:, None]
+            dp, slot, phase = product_of_rows(form.W_PADDED, slot, phase, ring, ME)
+            sums, slot, phase = added_to(cut_parts(weights * (dp - delta[:, None])), sums, slot, phase, ring)
+        else:
             larger = gl.maximum(largest, gl.max(scores, 1))
             anchor = gl.where(larger == float("-inf"), 0.0, larger)
             weights = gl.exp2(scores - anchor[:, None])
@@ -109,34 +118,26 @@ def _queries(ring, tiles, first_row, first, head, rows, call, form, ME: gl.const
             total = total * fading + gl.sum(weights, 1)
             largest = larger
             sums = times(sums, fading[:, None])
-            _, sums, slot, phase = added_to(cut_parts(weights), sums, slot, phase, ring)
-        else:
-            weights = gl.exp2(scores - largest[:, None]) * share[:, None]
-            dp, slot, phase = product_of_rows(form.W_PADDED, slot, phase, ring, ME)
-            _, sums, slot, phase = added_to(cut_parts(weights * (dp - delta[:, None])), sums, slot, phase, ring)
-    if form.SOFTMAX:
+            sums, slot, phase = added_to(cut_parts(weights), sums, slot, phase, ring)
+    if form.BY_DS:
+        store(rows.Out, times(sums, call.factor), at, inside, form.D)
+    else:
         divided = times(sums, (1.0 / gl.where(total == 0.0, 1.0, total))[:, None])
         store(rows.Out, divided, at, inside, form.WIDTH)
         gl.store(rows.Largest + at, largest, mask=inside)
         gl.store(rows.Total + at, total, mask=inside)
-    else:
-        store(rows.Out, times(sums, call.factor), at, inside, form.D)
 
 
 @gluon.jit
 def _keys(ring, tiles, first_key, first, head, rows, call, form, ME: gl.constexpr):
-    """A consumer with 64 keys: their gradients, those of their values, or both."""
+    """A consumer with 64 keys: their gradient, or that of their values."""
     first_key += ME * ROWS
     keys = first_key + gl.arange(0, ROWS, gl.SliceLayout(1, SUMS))
     row, at = first, tiles.passing
-    dk, dv = zero_sums(form.D_PADDED if form.BY_DS else 0), zero_sums(form.W_PADDED if form.BY_P else 0)
+    sums = zero_sums(form.D_PADDED if form.BY_DS else form.W_PADDED)
     slot, phase = 0, 0
     for step in range(tiles.count):
-        # Zeros, but not to the compiler: else it keeps the address of every piece and column in registers.
-        slot += step >> 30
-        columns = (step >> 30) + gl.arange(0, PASSING, gl.SliceLayout(0, SUMS))
-        scores, slot, phase = product_of_rows(form.D_PADDED, slot, phase, ring, ME)
-        scores = scores * call.scale
+        scores, columns, slot, phase = _scores(step, slot, phase, ring, call, form, ME)
         before = first_key < row + PASSING - 1 + call.below
         if before | (first_key + ROWS - 1 > row + call.above) | (row + PASSING > call.queries):
             here, mine = keys[:, None], row + columns[None, :]
@@ -144,23 +145,19 @@ def _keys(ring, tiles, first_key, first, head, rows, call, form, ME: gl.constexp
             scores = gl.where(seen, scores, float("-inf"))
         weights = gl.exp2(scores - gl.load(rows.Largest + at + columns)[None, :])
         weights = weights * gl.load(rows.Total + at + columns)[None, :]
-        if form.BY_P:
-            parts, dv, slot, phase = added_to(cut_parts(weights), dv, slot, phase, ring)
-            if form.BY_DS:
-                weights = whole(parts)
         if form.BY_DS:
             dp, slot, phase = product_of_rows(form.W_PADDED, slot, phase, ring, ME)
-            ds = weights * (dp - gl.load(rows.Delta + at + columns)[None, :])
-            _, dk, slot, phase = added_to(cut_parts(ds), dk, slot, phase, ring)
+            weights = weights * (dp - gl.load(rows.Delta + at + columns)[None, :])
+        sums, slot, phase = added_to(cut_parts(weights), sums, slot, phase, ring)
         row, at = row + PASSING, at + PASSING
         if row == first + tiles.of_head * PASSING:
             row, at = first, at + tiles.head_rows - tiles.of_head * PASSING
     written = keys < call.keys
     at = gl.cast(head, gl.int64) * call.keys + keys
     if form.BY_DS:
-        store(rows.Out, times(dk, call.factor), at, written, form.D)
-    if form.BY_P:
-        store(rows.Beside, dv, at, written, form.WIDTH)
+        store(rows.Out, times(sums, call.factor), at, written, form.D)
+    else:
+        store(rows.Out, sums, at, written, form.WIDTH)
 
 
 @gluon.jit(do_not_specialize=_ANY_NUMBER, do_not_specialize_on_alignment=_ANY_PLACE)
@@ -170,7 +167,7 @@ def query_parts_kernel(
     REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """O, m and l of 128 queries where SOFTMAX, else their gradient; matrices are Q, dO (Q again), K and V."""
-    form: gl.constexpr = Form(SOFTMAX, SOFTMAX, not SOFTMAX, D, WIDTH, D_PADDED, W_PADDED)
+    form: gl.constexpr = Form(not SOFTMAX, D, WIDTH, D_PADDED, W_PADDED)
     blocks = (queries + 2 * ROWS - 1) // (2 * ROWS)
     block, head = blocks - 1 - gl.program_id(0) % blocks, gl.program_id(0) // blocks
     first_row = block * (2 * ROWS)
@@ -179,7 +176,7 @@ def query_parts_kernel(
     count = gl.maximum(stop - first + PASSING - 1, 0) // PASSING
     tiles = Tiles(count, count, head * query_rows + first_row, head // group * key_rows + first, 0)
     call, ring = Call(queries, keys, below, above, group, scale, factor), ring_of_slots()
-    rows = Rows(Largest, Total, Delta, Out, Out)
+    rows = Rows(Largest, Total, Delta, Out)
     gl.warp_specialize([
         (_producer, (Matrices(X, Y, x, y), ring, tiles, form)),
         (_queries, (ring, tiles, first_row, first, head, rows, call, form, 0)),
@@ -189,12 +186,12 @@ def query_parts_kernel(
 
 @gluon.jit(do_not_specialize=_ANY_NUMBER, do_not_specialize_on_alignment=_ANY_PLACE)
 def key_parts_kernel(
-    X, Y, x, y, Largest, Total, Delta, dK, dV, queries, keys, query_rows, key_rows, group, below, above, scale, factor,
-    D: gl.constexpr, WIDTH: gl.constexpr, D_PADDED: gl.constexpr, W_PADDED: gl.constexpr,
-    OF_KEYS: gl.constexpr, OF_VALUES: gl.constexpr, REGISTERS: gl.constexpr,
+    X, Y, x, y, Largest, Total, Delta, Out, queries, keys, query_rows, key_rows, group, below, above, scale, factor,
+    D: gl.constexpr, WIDTH: gl.constexpr, D_PADDED: gl.constexpr, W_PADDED: gl.constexpr, OF_KEYS: gl.constexpr,
+    REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    """Gradients of 128 keys, of their values, or both; matrices are K, V, Q and dO."""
-    form: gl.constexpr = Form(False, OF_VALUES, OF_KEYS, D, WIDTH, D_PADDED, W_PADDED)
+    """The gradient of 128 keys where OF_KEYS, else that of their values; matrices are K, V, Q and dO."""
+    form: gl.constexpr = Form(OF_KEYS, D, WIDTH, D_PADDED, W_PADDED)
     blocks = (keys + 2 * ROWS - 1) // (2 * ROWS)
     block, head = gl.program_id(0) % blocks, gl.program_id(0) // blocks
     first_key = block * (2 * ROWS)
@@ -205,7 +202,7 @@ def key_parts_kernel(
         of_head * group, of_head, head * key_rows + first_key, head * group * query_rows + first, query_rows
     )  # fmt: skip
     call, ring = Call(queries, keys, below, above, group, scale, factor), ring_of_slots()
-    rows = Rows(Largest, Total, Delta, dK, dV)
+    rows = Rows(Largest, Total, Delta, Out)
     gl.warp_specialize([
         (_producer, (Matrices(X, Y, x, y), ring, tiles, form)),
         (_keys, (ring, tiles, first_key, first, head, rows, call, form, 0)),

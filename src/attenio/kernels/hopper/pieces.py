@@ -114,16 +114,8 @@ def cut_parts(x):
 
 
 @gluon.jit
-def whole(parts):
-    """The numbers that parts sum to."""
-    head, middle, last = parts
-    whole = head.to(gl.float32) + (middle.to(gl.float32) + last.to(gl.float32))
-    return gl.convert_layout(whole, SUMS, assert_trivial=True)
-
-
-@gluon.jit
 def added_to(a, sums, slot, phase, ring):
-    """The parts, pieces of sums and what they sum to times what passes, and the next slot."""
+    """Pieces of sums, with what parts sum to times what passes added, and the next slot."""
     # All of them are there before the first product: computed between products, sums would not stay in registers.
     there = warpgroup_mma_wait(0, deps=a + sums)
     a = (there[0], there[1], there[2])
@@ -139,7 +131,7 @@ def added_to(a, sums, slot, phase, ring):
         a = (head, middle, last)
         added = added + (there[3 + piece] + tile,)  # noqa: RUF005 - as kernels have tuples
         slot, phase = next_slot(slot, phase)
-    return a, added, slot, phase
+    return added, slot, phase
 
 
 @gluon.jit

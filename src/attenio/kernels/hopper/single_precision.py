@@ -141,11 +141,9 @@ def gradients(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     )  # fmt: skip
     scale = problem.scale * LOG2_E
     _launch_queries(problem, (q, do, k, v), scale, (*rows, delta, found.query), softmax=False)
-    for of_keys in (True, False):
-        _launch(
-            key_parts_kernel, problem, problem.batch * problem.kv_heads * -(-problem.keys // TILES.rows), (k, v, q, do),
-            scale, (*rows, delta, found.key, found.value), (of_keys, not of_keys),
-        )  # fmt: skip
+    blocks = problem.batch * problem.kv_heads * -(-problem.keys // TILES.rows)
+    for of_keys, written in ((True, found.key), (False, found.value)):
+        _launch(key_parts_kernel, problem, blocks, (k, v, q, do), scale, (*rows, delta, written), of_keys)
     return found
 
 
@@ -156,12 +154,12 @@ def _launch_queries(
 
     heads = problem.batch * problem.kv_heads * problem.group
     blocks = heads * -(-problem.queries // TILES.rows)
-    _launch(query_parts_kernel, problem, blocks, matrices, scale, rows, (softmax,))
+    _launch(query_parts_kernel, problem, blocks, matrices, scale, rows, softmax)
 
 
 def _launch(
     kernel: Any, problem: KernelProblem, blocks: int, matrices: tuple[Tensor, ...], scale: float,
-    rows: tuple[Tensor, ...], sums: tuple[bool, ...],
+    rows: tuple[Tensor, ...], variant: bool,
 ) -> None:  # fmt: skip
     below, above, _ = Band.of(problem)
     filled = (-(-size // TILES.rows) * TILES.rows for size in (problem.queries, problem.keys))
@@ -169,7 +167,7 @@ def _launch(
     launch(
         kernel, blocks, tuple(map(_descriptor, matrices)), (
             *rows, problem.queries, problem.keys, *filled, problem.group, below, above, scale, problem.scale,
-        ), (*widths, _columns(problem.query), _columns(problem.value), *sums, TILES.registers),
+        ), (*widths, _columns(problem.query), _columns(problem.value), variant, TILES.registers),
         CompileOptions(registers=TILES.registers_at_start),
     )  # fmt: skip
 
