@@ -44,6 +44,18 @@ CONSUMERS = gl.constexpr(2)
 
 
 @gluon.jit
+def _weighed(scores, m, l, acc, scale_log2, element: gl.constexpr):
+    """Weights of a tile of which all is seen, as an operand, and m, l and O with its rescaling."""
+    by_row: gl.constexpr = gl.SliceLayout(1, acc.type.layout)
+    operand: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
+    columns: gl.constexpr = gl.SliceLayout(0, scores.type.layout)
+    everything = Edges(0, 0, 0, 0)
+    weights, m, l, rescale = softmax_step(scores, m, l, scale_log2, everything, 0, False, False, columns, False)
+    acc = acc * gl.convert_layout(rescale, by_row, assert_trivial=True)[:, None]
+    return gl.convert_layout(weights.to(element), operand, assert_trivial=True), m, l, acc
+
+
+@gluon.jit
 def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
     """Computes rows 128 ME .. 128 ME + 127 of every row tile of the program."""
     element: gl.constexpr = tiles.q_a.dtype
@@ -52,15 +64,11 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
     D: gl.constexpr = shape.D_A
     S_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEY_TILE, 16])
     O_LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, V, 16])
-    P_LAYOUT: gl.constexpr = gl.DotOperandLayout(0, O_LAYOUT, 2)
     R_LAYOUT: gl.constexpr = gl.SliceLayout(1, S_LAYOUT)
-    C_LAYOUT: gl.constexpr = gl.SliceLayout(0, S_LAYOUT)
-    BY_ROW: gl.constexpr = gl.SliceLayout(1, O_LAYOUT)
     program = gl.program_id(0)
     begin, end = gl.load(work.Starts + program), gl.load(work.Starts + program + 1)
     zeros = gl.zeros([ROWS, KEY_TILE], gl.float32, S_LAYOUT)
     q_0, q_1 = tiles.q_a.index(2 * ME).reshape([ROWS, D]), tiles.q_a.index(2 * ME + 1).reshape([ROWS, D])
-    everything = Edges(0, 0, 0, 0)
     stage, phase, turn = 0, 0, 0
     for index in range(begin, end):
         batch_head, code = gl.load(work.Entries + ENTRY * index), gl.load(work.Entries + ENTRY * index + 1)
@@ -81,20 +89,12 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
         for _ in range(1, work.keys // KEY_TILE):
             k, v = tiles.k_a.index(stage), tiles.v_a.index(stage).reshape([KEY_TILE, V])
             scores_1 = issue_scores(q_1, q_1, k, k, zeros, shape)
-            weights, m_0, l_0, rescale = softmax_step(
-                scores_0, m_0, l_0, work.scale_log2, everything, 0, False, False, C_LAYOUT, False
-            )
-            acc_0 = acc_0 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
-            p_0 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
+            p_0, m_0, l_0, acc_0 = _weighed(scores_0, m_0, l_0, acc_0, work.scale_log2, element)
             mbarrier.wait(barriers.v_full.index(stage), phase)
             acc_0 = warpgroup_mma(p_0, v, acc_0, is_async=True)
             scores_1 = warpgroup_mma_wait(1, deps=(scores_1,))
             mbarrier.arrive(barriers.k_free.index(stage), count=1)
-            weights, m_1, l_1, rescale = softmax_step(
-                scores_1, m_1, l_1, work.scale_log2, everything, 0, False, False, C_LAYOUT, False
-            )
-            acc_1 = acc_1 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
-            p_1 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
+            p_1, m_1, l_1, acc_1 = _weighed(scores_1, m_1, l_1, acc_1, work.scale_log2, element)
             acc_1 = warpgroup_mma(p_1, v, acc_1, is_async=True)
             ahead, ahead_phase = advanced(stage, phase, shape.STAGES)
             mbarrier.wait(barriers.k_full.index(ahead), ahead_phase)
@@ -105,20 +105,12 @@ def _consumer(output, tiles, barriers, work, shape, ME: gl.constexpr):
             stage, phase = ahead, ahead_phase
         k, v = tiles.k_a.index(stage), tiles.v_a.index(stage).reshape([KEY_TILE, V])
         scores_1 = issue_scores(q_1, q_1, k, k, zeros, shape)
-        weights, m_0, l_0, rescale = softmax_step(
-            scores_0, m_0, l_0, work.scale_log2, everything, 0, False, False, C_LAYOUT, False
-        )
-        acc_0 = acc_0 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
-        p_0 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
+        p_0, m_0, l_0, acc_0 = _weighed(scores_0, m_0, l_0, acc_0, work.scale_log2, element)
         mbarrier.wait(barriers.v_full.index(stage), phase)
         acc_0 = warpgroup_mma(p_0, v, acc_0, is_async=True)
         scores_1 = warpgroup_mma_wait(1, deps=(scores_1,))
         mbarrier.arrive(barriers.k_free.index(stage), count=1)
-        weights, m_1, l_1, rescale = softmax_step(
-            scores_1, m_1, l_1, work.scale_log2, everything, 0, False, False, C_LAYOUT, False
-        )
-        acc_1 = acc_1 * gl.convert_layout(rescale, BY_ROW, assert_trivial=True)[:, None]
-        p_1 = gl.convert_layout(weights.to(element), P_LAYOUT, assert_trivial=True)
+        p_1, m_1, l_1, acc_1 = _weighed(scores_1, m_1, l_1, acc_1, work.scale_log2, element)
         acc_1 = warpgroup_mma(p_1, v, acc_1, is_async=True)
         acc_0, acc_1, p_0, p_1 = warpgroup_mma_wait(0, deps=(acc_0, acc_1, p_0, p_1))
         mbarrier.arrive(barriers.v_free.index(stage), count=1)

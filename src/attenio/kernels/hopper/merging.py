@@ -8,6 +8,16 @@ from triton.language import debug_barrier
 
 
 @gluon.jit
+def weighed(scores, acc, largest, total):
+    """Weights of a tile of scores [warp, row, key], and accumulator, largest and total with that tile's rescaling."""
+    larger = gl.maximum(largest, gl.max(scores, 2))
+    anchor = gl.where(larger == float("-inf"), 0.0, larger)
+    weights = gl.exp2(scores - gl.expand_dims(anchor, 2))
+    rescale = gl.exp2(largest - anchor)
+    return weights, acc * gl.expand_dims(rescale, 2), larger, total * rescale + gl.sum(weights, 2)
+
+
+@gluon.jit
 def merged_warps(
     acc, largest, total, value_ring, ROWS: gl.constexpr, PART_ROWS: gl.constexpr, MERGED: gl.constexpr,
 ):  # fmt: skip

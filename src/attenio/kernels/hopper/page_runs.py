@@ -45,7 +45,7 @@ Shape = namedtuple("Shape", "KEY_TILE STAGES D PAGE PIECE PACK HELD MASKED BELOW
 
 
 @gluon.jit
-def _pages_of(item, key, page_count, shape):
+def _pages_of(item, key, shape):
     """Pages of a tile, kept within those that are there; past the run they are its last."""
     pages = ()
     for piece in gl.static_range(shape.KEY_TILE // shape.PIECE):
@@ -73,7 +73,7 @@ def _producer(keys, values, panels, barriers, item, call, shape):
     """Keeps the rings of key and value tiles full; the table is read while a stage is waited for."""
     stage, phase = 0, 1
     for key in range(item.first, item.stop, shape.KEY_TILE):
-        pages = _pages_of(item, key, call.page_count, shape)
+        pages = _pages_of(item, key, shape)
         mbarrier.wait(barriers.k_free.index(stage), phase)
         _load_pages(
             keys, panels.k_left, panels.k_right, barriers.k_full, stage, item, key, pages, call.page_count, shape

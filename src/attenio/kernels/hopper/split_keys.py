@@ -18,7 +18,7 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from attenio.kernels.hopper.capping import tanh
-from attenio.kernels.hopper.merging import merged_warps, store_run
+from attenio.kernels.hopper.merging import merged_warps, store_run, weighed
 
 
 @gluon.jit
@@ -261,13 +261,7 @@ def split_keys_kernel(
                 scores += mine.to(gl.float32) * LOG2_E
         shown, _like_scores = gl.broadcast(shown, scores)
         scores = gl.where(shown, scores, float("-inf"))
-        larger = gl.maximum(largest, gl.max(scores, 2))
-        anchor = gl.where(larger == float("-inf"), 0.0, larger)
-        weights = gl.exp2(scores - gl.expand_dims(anchor, 2))
-        rescale = gl.exp2(largest - anchor)
-        total = total * rescale + gl.sum(weights, 2)
-        largest = larger
-        acc = acc * gl.expand_dims(rescale, 2)
+        weights, acc, largest, total = weighed(scores, acc, largest, total)
         weights = gl.convert_layout(weights.to(element), LEFT)
         mbarrier.wait(value_full.index(slot), phase)
         v = value_ring.index(slot).reshape((KEY_WARPS, OWN, W_PADDED)).load(RIGHT)

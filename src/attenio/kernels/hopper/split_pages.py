@@ -18,7 +18,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, mma_v2, tma
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from attenio.kernels.hopper.merging import merged_warps, store_run
+from attenio.kernels.hopper.merging import merged_warps, store_run, weighed
 from attenio.kernels.hopper.split_keys import joined
 
 
@@ -153,13 +153,7 @@ def split_pages_kernel(
         if is_last:
             shown, _like_scores = gl.broadcast(here < stop, scores)
             scores = gl.where(shown, scores, float("-inf"))
-        larger = gl.maximum(largest, gl.max(scores, 2))
-        anchor = gl.where(larger == float("-inf"), 0.0, larger)
-        weights = gl.exp2(scores - gl.expand_dims(anchor, 2))
-        rescale = gl.exp2(largest - anchor)
-        total = total * rescale + gl.sum(weights, 2)
-        largest = larger
-        acc = acc * gl.expand_dims(rescale, 2)
+        weights, acc, largest, total = weighed(scores, acc, largest, total)
         weights = gl.convert_layout(weights.to(element), LEFT)
         mbarrier.wait(value_full.index(slot), phase)
         v = value_ring.index(slot).reshape((KEY_WARPS, OWN, W_PADDED)).load(RIGHT)
