@@ -1,7 +1,7 @@
 """Where rows lie in the array, and words in its banks: plain numbers, which the hardware is made from.
 
 Rows fill the MACs line by line, in passes. In the last pass, rows that do not fill the array are shared: each has one
-MAC in every group of lines, and the MACs of a row take every so-manyeth element. Row i of it lies in MAC i mod
+MAC in every group of lines, and the MACs of a row take its elements in turn. Row i of it lies in MAC i mod
 macs_per_line of line i div macs_per_line, and further MACs of the row lie ``group`` lines below one another. Element e
 goes to the (e mod ways)th of them, at address e div ways. So all banks have the same address in every cycle, and every
 pass is as many addresses as cycles.
@@ -10,8 +10,8 @@ pass is as many addresses as cycles.
 >>> shared.full, shared.rest, shared.group, shared.ways(8), shared.steps(8), shared.levels(8)
 (1, 9, 3, 1, 16, 0)
 >>> few = Geometry(rows=3, lines=4, macs_per_line=4)
->>> few.ways(8), few.last_steps(8), few.levels(8), [few.place(line, 8) for line in range(4)]
-(4, 2, 2, [(0, 0), (0, 1), (0, 2), (0, 3)])
+>>> few.ways(8), few.last_steps(8), few.levels(8)
+(4, 2, 2)
 """
 
 from dataclasses import dataclass
@@ -73,13 +73,6 @@ class Geometry:
     def levels(self, width: int) -> int:
         """Levels of the tree that joins the MACs of a row."""
         return (self.ways(width) - 1).bit_length()
-
-    def place(self, line: int, width: int) -> tuple[int, int]:
-        """In the last pass: the line of the group that a line repeats, and which of the MACs of its rows it has.
-
-        A line beyond all of them has a number of ways that no element has.
-        """
-        return line % self.group, line // self.group
 
     def beats(self, matrix: Words) -> Words:
         """The words of a tile, one for every address, line and MAC; zeros where there is none."""

@@ -38,7 +38,7 @@ def streams(design: Design, seed: int) -> Streams:
             continue
         match step.operation:
             case Operation.LOAD_QUERIES:
-                head, row = at.queries(design, step.rows)
+                head, row = at.queries(design)
                 queries.append(design.geometry_of(step.rows).beats(rows_of[head][row : row + step.rows]))
             case Operation.LOAD_KEYS:
                 head, key = at.key(design, step.rows)
@@ -61,9 +61,8 @@ class _Cursor:
     def __init__(self, rows: int, heads: int) -> None:
         self._rows, self._heads = rows, heads
         self._head = self._row = self._keys = self._values = 0
-        self._ahead = False
 
-    def queries(self, design: Design, rows: int) -> tuple[int, int]:
+    def queries(self, design: Design) -> tuple[int, int]:
         """Queries are of the tile at hand, or, once it has met keys, of the next."""
         if self._keys == 0:
             return self._head, self._row

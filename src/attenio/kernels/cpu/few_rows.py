@@ -163,7 +163,7 @@ def _softmax(body: Body, scores: str, count: str, state: tuple[str, str, str]) -
                 body.write(seen, place)
                 body.write(body.call("maxnum.v4f32", FLOAT4, body.read(part), seen), part)
         before = body.read(of_row, "float")
-        widest = _folded(body, [body.read(part) for part in most], lambda x, y: body.call("maxnum.v4f32", FLOAT4, x, y))
+        widest = _folded([body.read(part) for part in most], lambda x, y: body.call("maxnum.v4f32", FLOAT4, x, y))
         here = body.call("vector.reduce.fmax.v4f32", FLOAT4, widest, result="float")
         now = body.call("maxnum.f32", "float", before, here)
         with body.only_if(body.let(f"fcmp ogt float {now}, {before}")):
@@ -181,12 +181,12 @@ def _softmax(body: Body, scores: str, count: str, state: tuple[str, str, str]) -
                 weight = _exp2(body, body.let(f"fsub {FLOAT4} {body.read(place)}, {shift}"))
                 body.write(weight, place)
                 body.write(body.let(f"fadd {FLOAT4} {body.read(part)}, {weight}"), part)
-        whole = _folded(body, [body.read(part) for part in added], lambda x, y: body.let(f"fadd {FLOAT4} {x}, {y}"))
+        whole = _folded([body.read(part) for part in added], lambda x, y: body.let(f"fadd {FLOAT4} {x}, {y}"))
         tile = body.let(f"call reassoc float @llvm.vector.reduce.fadd.v4f32(float -0.0, {FLOAT4} {whole})")
         body.write(body.let(f"fadd float {body.read(sum_of_row, 'float')}, {tile}"), sum_of_row, "float")
 
 
-def _folded(body: Body, values: list[str], join: Callable[[str, str], str]) -> str:
+def _folded(values: list[str], join: Callable[[str, str], str]) -> str:
     """Several vectors reduced to one, in pairs."""
     while len(values) > 1:
         values = [join(*values[k : k + 2]) for k in range(0, len(values), 2)]
