@@ -241,8 +241,8 @@ def _ring_costs(workload: Workload, problems: Problems) -> list[tuple[Workload, 
             (way, dataflow, tiles, cost_of(problems.held_by(way), dataflow, tiles))
             for way, (dataflow, tiles) in zip(ways, _ring_tiles(problems), strict=True)
         ]
-    found: list[tuple[Workload, Dataflow, Tiles, Cost]] = problems.answers["rings"]
-    return found
+    costs: list[tuple[Workload, Dataflow, Tiles, Cost]] = problems.answers["rings"]
+    return costs
 
 
 def _room_for_rings(workload: Workload, problems: Problems) -> int:

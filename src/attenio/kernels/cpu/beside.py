@@ -46,8 +46,8 @@ _ways: dict[Form, Way | None] = {}
 _exact_ways: dict[Form, Way] = {}
 # And by the least that ``attention()`` has to ask, where it is first on any number of threads.
 _known_ways: dict[Form, Way] = {}
-# And for numbers of queries and keys that were not met before.
-_boxes: dict[Form, Way] = {}
+# And by the bits in the numbers of queries and keys, for numbers that were not met before.
+_ways_by_bits: dict[Form, Way] = {}
 # PyTorch's function with the options of the call as they are.
 PLAIN: Way = scaled_dot_product_attention
 _adding = Lock()
@@ -79,12 +79,12 @@ def way_of(form: Form) -> Way | None:
     and whether gradients are enabled, or with bits the batch and heads of keys in groups.
     """
     way = _known_ways.get(form)
-    if way is None and (way := _boxes.get(_box(form))) is not None:
+    if way is None and (way := _ways_by_bits.get(_by_bits(form))) is not None:
         _remember(_known_ways, form, way)
     return way
 
 
-def _box(form: Form) -> Form:
+def _by_bits(form: Form) -> Form:
     queries, keys, *rest = form
     near = keys if isinstance(keys, int) else (*keys[:-2], keys[-2].bit_length())
     return *queries[:-2], queries[-2].bit_length(), queries[-1], near, *rest
@@ -140,7 +140,7 @@ def forget_ways() -> None:
         _ways.clear()
         _exact_ways.clear()
         _known_ways.clear()
-        _boxes.clear()
+        _ways_by_bits.clear()
     set_short_bytes()
 
 
@@ -203,7 +203,7 @@ def _remember_plainly(given: tuple[Tensor, ...], options: Form, sizes: Sizes, wa
     few, many = (_on_any_threads(each) for each in (replace(fewer, queries=least), replace(more, queries=most)))
     first = (2.0 * library_seconds(each) <= tiles_seconds(other) for each, other in zip(many, few, strict=True))
     if window is None and all(first):
-        _remember(_boxes, _box(form), way)
+        _remember(_ways_by_bits, _by_bits(form), way)
 
 
 def _with_as_many_bits(number: int) -> tuple[int, int]:

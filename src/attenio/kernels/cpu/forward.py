@@ -159,7 +159,7 @@ def _over_prefix(together: KernelProblem, part: ProblemTile, choice: Choice, key
     if choice.name == "compiled_rows":
         return compiled_rows(together, part)
     if choice.name == "fused_rows":
-        found = fused_rows(together, part)
-        if float(found.largest.abs().max()) <= MOST_SCORE:  # its log-sum-exp would lose a sum next to large scores
-            return found
+        fused = fused_rows(together, part)
+        if float(fused.largest.abs().max()) <= MOST_SCORE:  # its log-sum-exp would lose a sum next to large scores
+            return fused
     return attenio(together, part, keys[part.heads.start], subtracts=choice.kernel.subtracts)

@@ -134,11 +134,11 @@ def library_seconds(sizes: Sizes, host: Host | None = None) -> float:
     if not sizes.fuses:
         words += UNFUSED_PASSES * sizes.batch * sizes.heads * sizes.queries * sizes.keys
     reading = words / host.words_per_s
-    found = LIBRARY_HOST_S + max(sizes.products / _rate(sizes, host), reading) / min(sizes.threads, pieces)
+    seconds = LIBRARY_HOST_S + max(sizes.products / _rate(sizes, host), reading) / min(sizes.threads, pieces)
     if sizes.differentiates:
         work = max(_BACKWARD * sizes.products / _rate(sizes, host, backward=True), 2 * reading)
-        found += LIBRARY_HOST_S + work / min(sizes.threads, sizes.batch * sizes.heads)
-    return found
+        seconds += LIBRARY_HOST_S + work / min(sizes.threads, sizes.batch * sizes.heads)
+    return seconds
 
 
 def tiles_seconds(sizes: Sizes, host: Host | None = None) -> float:

@@ -45,10 +45,10 @@ def takes_both() -> bool:
     rows = torch.zeros((1, 1, 2, 8), device="cpu")
     values = torch.stack((rows[0, 0, 0], rows[0, 0, 0] + 1.0))[None, None]
     try:
-        found = scaled_dot_product_attention(rows, rows, values, torch.ones((2, 2), device="cpu") > 0.0, 0.0, True)
+        output = scaled_dot_product_attention(rows, rows, values, torch.ones((2, 2), device="cpu") > 0.0, 0.0, True)
     except RuntimeError:
         return False
-    return bool(found[0, 0, 0, 0] == 0.0 and found[0, 0, 1, 0] == 0.5)
+    return bool(output[0, 0, 0, 0] == 0.0 and output[0, 0, 1, 0] == 0.5)
 
 
 def beside_tame_masks(function: Callable[..., Tensor]) -> Callable[..., Tensor | None]:

@@ -98,9 +98,9 @@ def _one_tile(problem: PagedProblem) -> _OneTile:
         sees = not bool(hidden.all(-1).any())
         rows = hidden.repeat_interleave(problem.group, 1)[:, None] if bool(hidden.any()) else None
         known.plans[key] = _OneTile(pages, rows, past if bool(past.any()) else None, sees)
-    found: _OneTile = known.plans[key]
+    one_tile: _OneTile = known.plans[key]
     note_launch("pages at once", keys=int(known.lengths.max(initial=0)), requests=problem.requests)
-    return found
+    return one_tile
 
 
 def _scores(problem: PagedProblem, tile: _OneTile, factor: float) -> tuple[Tensor, Tensor]:

@@ -35,8 +35,8 @@ def is_hopper(where: torch.device | Machine) -> bool:
 
 def multiplies_parts(where: torch.device | Machine) -> bool:
     """Whether tensor cores there take bf16: numbers of fp32 are then multiplied in parts, and else one by one."""
-    found = capability_of(where)
-    return found is not None and found >= _BF16
+    capability = capability_of(where)
+    return capability is not None and capability >= _BF16
 
 
 @lru_cache(maxsize=16)

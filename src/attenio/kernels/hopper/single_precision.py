@@ -134,17 +134,17 @@ def gradients(problem: KernelProblem, saved: tuple[Tensor, ...]) -> Gradients:
     delta = torch.empty_like(rows[0])
     q, k, v = (split(x, _columns(x)) for x in (query, problem.key, problem.value))
     do = split(gradient, _columns(gradient), other=output, sums=delta)
-    found = Gradients(
+    results = Gradients(
         query=torch.empty(query.shape, dtype=query.dtype, device=query.device),
         key=torch.empty(problem.key.shape, dtype=query.dtype, device=query.device),
         value=torch.empty(problem.value.shape, dtype=query.dtype, device=query.device), bias=None,
     )  # fmt: skip
     scale = problem.scale * LOG2_E
-    _launch_queries(problem, (q, do, k, v), scale, (*rows, delta, found.query), softmax=False)
+    _launch_queries(problem, (q, do, k, v), scale, (*rows, delta, results.query), softmax=False)
     blocks = problem.batch * problem.kv_heads * -(-problem.keys // TILES.rows)
-    for of_keys, written in ((True, found.key), (False, found.value)):
+    for of_keys, written in ((True, results.key), (False, results.value)):
         _launch(key_parts_kernel, problem, blocks, (k, v, q, do), scale, (*rows, delta, written), of_keys)
-    return found
+    return results
 
 
 def _launch_queries(

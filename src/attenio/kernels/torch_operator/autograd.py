@@ -124,8 +124,13 @@ def _differentiate(
 ) -> tuple[Any, ...]:
     count = len(ctx.needs_input_grad)  # defaults at the end may have been left out
     wants = Wants(ctx.needs_input_grad[_BIAS], count > _SINKS and ctx.needs_input_grad[_SINKS])
-    *found, of_sinks = _gradients(ctx, gradient, of_total, wants=wants)
-    every = (*found, *(None,) * (_SINKS - len(found)), of_sinks, *(None,) * (len(Arguments._fields) - _SINKS - 1))
+    *of_inputs, of_sinks = _gradients(ctx, gradient, of_total, wants=wants)
+    every = (
+        *of_inputs,
+        *(None,) * (_SINKS - len(of_inputs)),
+        of_sinks,
+        *(None,) * (len(Arguments._fields) - _SINKS - 1),
+    )
     return every[:count]
 
 

@@ -245,8 +245,8 @@ def _items(problem: PagedProblem, plan: PagedPlan, tiles: PageTiles, small: Page
             [*_cut(own, small, problem, _RESIDENT * slots)],
         ]
         known.plans[key] = _uploaded(problem, rows, known.lengths, starts)
-    found: Items = known.plans[key]
-    return found
+    uploaded: Items = known.plans[key]
+    return uploaded
 
 
 def _cut(parts: list[PagePart], tiles: PageTiles, problem: PagedProblem, slots: int) -> list[PagePart]:
@@ -301,8 +301,8 @@ def _pools(problem: PagedProblem) -> tuple[Tensor, Tensor]:
 
 def _converts_by_ptx(problem: PagedProblem) -> bool:
     """Whether bytes are converted by instructions of the GPU: e4m3 numbers from compute capability 8.9 on."""
-    found = capability_of(problem.query.device)
-    return found is not None and (problem.key.dtype != torch.float8_e4m3fn or found >= (8, 9))
+    supported = capability_of(problem.query.device)
+    return supported is not None and (problem.key.dtype != torch.float8_e4m3fn or supported >= (8, 9))
 
 
 def _strides(problem: PagedProblem) -> tuple[int, ...]:

@@ -33,10 +33,10 @@ def best_for_some(
             words, waiting, slots = best_waiting_rows(phase, counts.rows, counts.keys, fast_words)
             return (words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
         case StackedRows() | StayingSums():
-            found = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), fast_words)
-            if found.most < 1:
+            sums = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), fast_words)
+            if sums.most < 1:
                 return None
-            words, tile, slots = best_stacked_rows(found, inf if spare is None else spare)
+            words, tile, slots = best_stacked_rows(sums, inf if spare is None else spare)
             return words, {phase.tile: tile, phase.slots: slots}
         case KeyRing():
             needed = ring_of(problems)

@@ -135,15 +135,15 @@ def _best_known(problems: Problems, phase: Phase, fast_words: int, spare: int | 
     if blocks is None:
         return _best(problems, phase, fast_words, spare)
     asked = problems.intermediate_words, problems.group, problems.granularity, fast_words, type(phase), phase
-    found = blocks.answers.get(asked)
-    if found is None:
-        found = _best(problems, phase, fast_words, spare)
+    tiles = blocks.answers.get(asked)
+    if tiles is None:
+        tiles = _best(problems, phase, fast_words, spare)
         # unless a limit may have hidden a better one; none does where slots keep keys
-        if found is not None and (spare is None or found.words <= spare or isinstance(phase, KeptTile)):
+        if tiles is not None and (spare is None or tiles.words <= spare or isinstance(phase, KeptTile)):
             if len(blocks.answers) >= _MOST_ANSWERS:
                 blocks.answers.clear()
-            blocks.answers[asked] = found
-    return found
+            blocks.answers[asked] = tiles
+    return tiles
 
 
 def _best_shared(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _PhaseTiles | None:
@@ -156,10 +156,10 @@ def _best_shared(problems: Problems, phase: Phase, fast_words: int, spare: int |
     known: tuple[KeptTile, _PhaseTiles] | None = problems.answers.get(question)
     if known is not None:
         return known[1]
-    found = _best_known(problems, phase, fast_words, spare)
-    if found is not None and (spare is None or found.words <= spare):
-        problems.answers[question] = phase, found
-    return found
+    tiles = _best_known(problems, phase, fast_words, spare)
+    if tiles is not None and (spare is None or tiles.words <= spare):
+        problems.answers[question] = phase, tiles
+    return tiles
 
 
 def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _PhaseTiles | None:
@@ -169,8 +169,8 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
         case KeptTile():
             return _best_kept(problems, phase, fast_words, spare)
         case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | KeyRing():
-            found = best_for_some(problems, phase, fast_words, spare)
-            return None if found is None else _PhaseTiles(*found)
+            tiles = best_for_some(problems, phase, fast_words, spare)
+            return None if tiles is None else _PhaseTiles(*tiles)
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group

@@ -169,8 +169,8 @@ def _best_masked(kept: Kept, most: int, limit: int | None) -> tuple[int, int]:
 
 def _next_ranges(kept: Kept, parts: Ranges, best: tuple[int, int], limit: int | None) -> tuple[tuple[int, int], Ranges]:
     """The best tile when the first of each part is tried, and what is left of those that floors do not rule out."""
-    found = min(((int(kept.moved(low)), low) for low, _ in parts), default=best)
-    best = found if found[0] < best[0] else best
+    lowest = min(((int(kept.moved(low)), low) for low, _ in parts), default=best)
+    best = lowest if lowest[0] < best[0] else best
     words = best[0] - 1 if limit is None else min(best[0] - 1, limit)
     return best, [(low + 1, high) for low, high in parts if low < high and kept.floor(low + 1, high) <= words]
 
@@ -220,5 +220,5 @@ def _best_by_floor(words: Ints, tiles: Ints, floors: Ints, best: tuple[int, int]
     fewest = np.minimum.accumulate(words if best is None else np.minimum(words, best[0]))
     beyond = np.flatnonzero(floors[1:] >= fewest[:-1])
     words, tiles = (words, tiles) if not len(beyond) else (words[: beyond[0] + 1], tiles[: beyond[0] + 1])
-    found = int(words.min()), int(tiles[words == words.min()].min())
-    return found if best is None else min(best, found)
+    here = int(words.min()), int(tiles[words == words.min()].min())
+    return here if best is None else min(best, here)

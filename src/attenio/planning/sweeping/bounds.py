@@ -34,10 +34,10 @@ class _Rows(NamedTuple):
         """What all points of a row have in common, as a column."""
         return np.asarray(values[self.table[:, :1]], dtype=np.float64)
 
-    def in_order(self, found: Floats) -> Floats:
-        """What was found in the table, point by point."""
+    def in_order(self, by_table: Floats) -> Floats:
+        """What was by_table in the table, point by point."""
         words = np.empty(self.table.max() + 1)
-        words[self.table] = found
+        words[self.table] = by_table
         return words
 
 
@@ -79,7 +79,7 @@ class _Asked:
 
     def _of_edges(self, direction: Direction) -> Floats:
         """Those of the edges of masks, where they have any."""
-        band, found = self.cases.band, np.zeros(len(self.place))
+        band, least_words = self.cases.band, np.zeros(len(self.place))
         dense = np.asarray(band.is_dense)[self.place]
         index = np.flatnonzero(~dense & (self.units == 1))
         sizes = tuple(self.columns[:3, index].astype(np.float64))
@@ -90,8 +90,8 @@ class _Asked:
             some, group, runs = take(band, here), self.cases.group[here], self.runs[index]
             edges = edges_of_band(some, group * 1.0, lambda counts: _product_sum((group, counts, 0 * runs), runs)[0])
             d, value_dim, fast_words = (size[near] for size in sizes)
-            found[index] = edge_words(edges, d, value_dim, fast_words, direction)
-        return found
+            least_words[index] = edge_words(edges, d, value_dim, fast_words, direction)
+        return least_words
 
     def _again(self, direction: Direction) -> Ints:
         """Words of a KV head that come again, on one fast memory."""

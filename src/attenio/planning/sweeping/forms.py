@@ -185,13 +185,13 @@ def _kept_within(
     # with the phase, so that no other has its id
     _, known = every.answers.setdefault(question, (form.phases[place], np.full((3, len(every)), NOTHING)))
     left = np.flatnonzero(known[0, index] == NOTHING)
-    found = known[:, index]
+    best = known[:, index]
     if left.size:
         some = take(cases, left), take(phase, left), limit[left]
-        found[:, left] = best_kept_tiles(seen_by(some[0], some[1]), *some[1:])
-        good = left[found[0, left] <= limit[left]]
-        known[:, index[good]] = found[:, good]
-    words, tile, slots = found
+        best[:, left] = best_kept_tiles(seen_by(some[0], some[1]), *some[1:])
+        good = left[best[0, left] <= limit[left]]
+        known[:, index[good]] = best[:, good]
+    words, tile, slots = best
     held = tile * phase.per_row + slots * phase.per_slot + phase.beside
     return times_of(cases, phase) * words, held, {phase.tile: tile, phase.slots: slots}
 
@@ -205,8 +205,8 @@ def _rolling(cases: Cases, phase: RollingTile) -> tuple[Ints, Ints, dict[str, In
 
 
 def _waiting(cases: Cases, phase: WaitingRows) -> tuple[Ints, Ints, dict[str, Ints]]:
-    found = best_waiting_rows(phase, cases.rows, cases.keys, cases.fast_words)
-    words, waiting, slots = (np.asarray(each) for each in found)
+    best = best_waiting_rows(phase, cases.rows, cases.keys, cases.fast_words)
+    words, waiting, slots = (np.asarray(each) for each in best)
     held = np.asarray(held_words(phase, seen_by(cases, phase).rows, waiting, slots))
     return words, held, {phase.tile: waiting, phase.slots: slots}
 
@@ -316,12 +316,12 @@ def _product_floor(cases: Cases, phase: Product) -> Floats:
 
 def _kept_floor_of_some(cases: Cases, phase: KeptTile, spare: Counts) -> Floats:
     """Floors of heads together, which are searched under windows alone."""
-    found = np.full(len(cases), np.inf)
+    floors = np.full(len(cases), np.inf)
     index = np.flatnonzero(cases.band.is_window & (spare >= 0))
     if index.size:
         few = spare[index] if isinstance(spare, np.ndarray) else spare
-        found[index] = _kept_floor(take(cases, index), take(phase, index), few)
-    return found
+        floors[index] = _kept_floor(take(cases, index), take(phase, index), few)
+    return floors
 
 
 def _kept_floor(cases: Cases, phase: KeptTile, spare: Counts) -> Floats:

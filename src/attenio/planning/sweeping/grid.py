@@ -132,12 +132,15 @@ class SweepGrid:
 
     def positions(self, start: int, stop: int) -> dict[str, Ints]:
         """For the points from ``start`` to ``stop`` the position in each list."""
-        left, found = np.arange(start, stop, dtype=np.int64), dict.fromkeys(self.axes, np.zeros(stop - start, np.int64))
+        left, indices = (
+            np.arange(start, stop, dtype=np.int64),
+            dict.fromkeys(self.axes, np.zeros(stop - start, np.int64)),
+        )
         for name, values in reversed(self.axes.items()):
             if len(values) > 1:  # few lists are longer
                 rest = left // len(values)
-                found[name], left = left - rest * len(values), rest
-        return found
+                indices[name], left = left - rest * len(values), rest
+        return indices
 
     def workload(self, point: int) -> Workload:
         """The workload of a point; InvalidInput where the combination is none."""

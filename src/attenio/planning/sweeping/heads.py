@@ -84,8 +84,8 @@ def best_head_tiles(forms: HeadForms) -> tuple[Ints, Ints, Ints]:
         if chosen.size:
             best = _best_of_group(take(forms, chosen), head_tiles(size, step))
             words[chosen], heads[chosen], tiles[chosen] = best[0], best[2], best[3]
-    found = words < NOTHING
-    return words, np.where(found, heads, 1), np.where(found, tiles, 1)
+    fit = words < NOTHING
+    return words, np.where(fit, heads, 1), np.where(fit, tiles, 1)
 
 
 def _best_of_group(forms: HeadForms, options: tuple[tuple[int, int], ...]) -> list[Ints]:

@@ -116,10 +116,10 @@ def _take_better(kept: Kept, tried: _Tried, best: tuple[Ints, Ints]) -> None:
     owner, tiles, counts = tried
     if not owner.size:
         return
-    found = np.asarray(taken(kept, owner).read_again(tiles))
+    reads = np.asarray(taken(kept, owner).read_again(tiles))
     starts = (np.cumsum(counts) - counts).astype(np.intp, copy=False)
-    fewest = np.minimum.reduceat(found, starts)
-    largest = np.maximum.reduceat(np.where(found == np.repeat(fewest, counts), tiles, 0), starts)
+    fewest = np.minimum.reduceat(reads, starts)
+    largest = np.maximum.reduceat(np.where(reads == np.repeat(fewest, counts), tiles, 0), starts)
     cases = owner[starts]
     better = np.flatnonzero(fewest < best[0][cases])
     chosen, rows = cases[better], kept.band.rows[cases[better]]
@@ -170,14 +170,14 @@ def taken(kept: Kept, index: Ints) -> Kept:
 
 def _take_least(words: Ints, tiles: Ints, offered: tuple[Ints, Ints, Ints]) -> None:
     """Take the least words of every owner, and the smallest tile among equals; owners and their tiles ascend."""
-    owner, found, tile = offered
+    owner, moved, tile = offered
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
     if not starts.size:
         return
-    fewest, cases = np.minimum.reduceat(found, starts), owner[starts]
+    fewest, cases = np.minimum.reduceat(moved, starts), owner[starts]
     better = np.flatnonzero(fewest < words[cases])
     cases, fewest, starts = cases[better], fewest[better], starts[better]
     place = starts
-    while (later := np.flatnonzero(found[place] > fewest)).size:
+    while (later := np.flatnonzero(moved[place] > fewest)).size:
         place[later] += 1
     words[cases], tiles[cases] = fewest, tile[place]

@@ -24,9 +24,9 @@ def best_rolling_tiles(rolling: Rolling) -> tuple[Ints, Ints]:
         tile = np.asarray(ceil_div(rolling.needed, ceil_div(rolling.needed, tile - 1)))  # the next smaller one
         more = np.flatnonzero(rolling.floor(tile) < words[left])
         left, tile, rolling = left[more], tile[more], take(rolling, more)
-        found = np.asarray(rolling.moved(tile))
-        better = np.flatnonzero(found < words[left])
-        words[left[better]], tiles[left[better]] = found[better], tile[better]
+        moved = np.asarray(rolling.moved(tile))
+        better = np.flatnonzero(moved < words[left])
+        words[left[better]], tiles[left[better]] = moved[better], tile[better]
         more = np.flatnonzero(tile > 1)
         if more.size < left.size:
             left, tile, rolling = left[more], tile[more], take(rolling, more)

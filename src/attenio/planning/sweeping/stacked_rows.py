@@ -23,13 +23,13 @@ def stacked_of(cases: Cases, phase: StackedRows | StayingSums) -> TilesAndSlots[
 
 def stacked_floors(cases: Cases, phase: StackedRows | StayingSums, spare: Counts) -> Floats:
     """Words that no tiles go below; infinite where none fit, a mask hides scores, or nothing is to spare."""
-    found = np.full(len(cases), np.inf)
+    floors = np.full(len(cases), np.inf)
     free = (cases.row_unit == 1) & (cases.key_unit == 1) & (spare >= 0)
     index = np.flatnonzero(free & cases.band.is_dense)
     if index.size:
         words = stacked_of(take(cases, index), take(phase, index))
-        found[index] = np.where(words.most >= 1, words.floor(), np.inf)
-    return found
+        floors[index] = np.where(words.most >= 1, words.floor(), np.inf)
+    return floors
 
 
 def best_tiles_of_stacked(words: TilesAndSlots[Any], limit: Ints) -> tuple[Ints, Ints, Ints]:
@@ -59,7 +59,7 @@ def _take_better(words: TilesAndSlots[Any], index: Ints, tried: Ints, best: Ints
     """Replace words and numbers of tiles of some cases where others move less, or as few in fewer tiles."""
     if not index.size:
         return
-    found, many = np.asarray(take(words, index).words(tried[index])), tried[index]
-    better = (found < best[index]) | ((found == best[index]) & (many < counts[index]))
+    moved, many = np.asarray(take(words, index).words(tried[index])), tried[index]
+    better = (moved < best[index]) | ((moved == best[index]) & (many < counts[index]))
     chosen = index[better]
-    best[chosen], counts[chosen] = found[better], many[better]
+    best[chosen], counts[chosen] = moved[better], many[better]

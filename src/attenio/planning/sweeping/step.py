@@ -111,6 +111,6 @@ def _with_probabilities(cases: Cases, passes: _Passes) -> _Passes:
     first.offer(every, (0, Dataflow.STANDARD), plans(cases, cases.of_every_case(standard), limit))
     for rank, form in enumerate(cases.forms(reading_forms)):
         index, few, some = promising(cases, form, second.limit(rank))
-        found = plans(few, some, second.limit(rank)[index], (cases, form, index))
-        second.offer(index, (rank, Dataflow.TILED_PRODUCTS), found)
+        offers = plans(few, some, second.limit(rank)[index], (cases, form, index))
+        second.offer(index, (rank, Dataflow.TILED_PRODUCTS), offers)
     return first, second

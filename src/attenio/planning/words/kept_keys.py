@@ -102,14 +102,14 @@ def _forms_of_groups(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, .
 def _stacked_forms(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, ...]:
     """All columns together, which differs from rows of one head where heads share keys, and in several groups."""
     widths = (sizes.value_dim, *(ceil_div(sizes.one_value, count) * sizes.per_word for count in several))
-    found = []
+    forms = []
     for columns in dict.fromkeys(widths) if type(sizes.d) is int else widths:
         form, differs = stacked_form(sizes, columns), (sizes.group > 1) | (columns < sizes.value_dim)
         if type(differs) is not bool:
-            found.append(form._replace(least_held=where(differs, 0, _NEVER)))
+            forms.append(form._replace(least_held=where(differs, 0, _NEVER)))
         elif differs:
-            found.append(form)
-    return tuple(found)
+            forms.append(form)
+    return tuple(forms)
 
 
 def rolling_form(sizes: Sizes) -> Form:

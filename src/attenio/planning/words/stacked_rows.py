@@ -143,12 +143,12 @@ def stacked_floor(phase: StackedRows, rows: int, keys: int, fast_words: int) -> 
     else:
         all_stay = inf
     # as ``least`` at both ends
-    found = inf
+    fewest = inf
     for tiles in (first, end - 1):
         slots = (room - rows * per_row / tiles) / per_slot
         read = tiles * groups * (keys - slots) + slots + tiles * (groups - 1)
-        found = min(found, key * read + value * tiles * keys)
-    return min(found * ROUNDING, all_stay)
+        fewest = min(fewest, key * read + value * tiles * keys)
+    return min(fewest * ROUNDING, all_stay)
 
 
 def best_stacked_rows(words: TilesAndSlots[Any], limit: float) -> tuple[int, int, int]:

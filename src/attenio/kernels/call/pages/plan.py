@@ -39,8 +39,8 @@ def plan_of(problem: PagedProblem) -> PagedPlan | None:
     )  # fmt: skip
     if key not in known.plans:
         known.plans[key] = plan_with(problem, known, starts)
-    found: PagedPlan = known.plans[key]
-    return found
+    planned: PagedPlan = known.plans[key]
+    return planned
 
 
 def plan_with(problem: PagedProblem, known: PageTable, starts: Integers) -> PagedPlan:
