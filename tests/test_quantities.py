@@ -43,6 +43,8 @@ def test_fractions_are_read_when_they_come_out_whole() -> None:
     assert parse_count("1e30") == 10**30
     assert parse_count("1.5e22K") == 15 * 10**21 * 1024
     assert parse_count("1e-999999999") == 0  # at once
+    with pytest.raises(InvalidInput, match="n is '1e400', which is too large; write a number such as"):
+        parse_count("1e400", "n")
     with pytest.raises(InvalidInput, match="not whole"):
         parse_count("1.3K")
 

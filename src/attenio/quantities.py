@@ -74,7 +74,9 @@ def _parse(text: str, name: str, example: str, *, allow_bytes: bool) -> int:
         raise InvalidInput(f"{name} is {text!r}, and b may be bits; write B for bytes, such as {example}")
     plain, multiple = match[1].replace(",", "").replace("_", ""), _MULTIPLES[match[2].upper()]
     near = float(plain) * multiple
-    if not math.isfinite(near) or near != math.floor(near):
+    if not math.isfinite(near):
+        raise InvalidInput(f"{name} is {text!r}, which is too large; write a number such as {example}")
+    if near != math.floor(near):
         raise InvalidInput(f"{name} is {text!r}, which is not whole; write a number such as {example}")
     if plain.lstrip("+-").isdigit():
         return int(plain) * multiple
