@@ -139,8 +139,10 @@ def test_races_in_the_hand_over_to_warpgroups_are_told_apart(module: str, kernel
         )
         return race + "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\n"
 
-    assert study.found_in(said(head, head)) == (0, 1)
+    assert study.found_in(said(head, head)) == (0, 1) and study.unexplained_races(said(head, head)) == []
     assert study.found_in(said(head, body)) == (1, 0)
+    (race,) = study.unexplained_races(said(head, head) + said(head, body))
+    assert f"{source.name}:{body} " in race
     assert study.found_in(said(head, barrier)) == (1, 0)
     assert study.found_in("done: dense\n")[0] is None
     assert study.found_in("========= ERROR SUMMARY: 3 errors\n") == (3, 0)

@@ -42,6 +42,8 @@ def cases() -> Iterator[Case]:
     yield from training_cases()
     with torch.no_grad():
         yield from decode_cases()
+        yield from latent_cases()
+        yield from page_cases()
         yield from large_cases()
         yield from portable_cases()
 
@@ -69,6 +71,7 @@ def training_cases() -> Iterator[Case]:
     bias = torch.randn(1, 1, 150, 150, device="cuda", dtype=torch.bfloat16)
     yield "portable, bias", lambda: both((1, 1, 150, 150), 64, attn_mask=bias)
     yield "portable, causal, d=80, fp32", lambda: both((2, 1, 150, 150), 80, dtype=torch.float32, is_causal=True)
+    yield "fp32 in parts, causal, d=128", lambda: both((2, 1, 600, 600), 128, dtype=torch.float32, is_causal=True)
 
 
 def decode_cases() -> Iterator[Case]:
@@ -85,6 +88,37 @@ def decode_cases() -> Iterator[Case]:
         yield f"{kind}decode", lambda step=step: attention(**step)
         yield f"{kind}decode under a mask", lambda step=step, mask=mask: attention(**step, attn_mask=mask)
         yield f"{kind}decode behind a prefix", lambda step=step: attention(**step, prefix=512)
+
+
+def latent_cases() -> Iterator[Case]:
+    """Keys whose first columns are the values: in CUDA C++, and with sinks in Gluon; runs are joined."""
+    import torch
+
+    from attenio import attention
+
+    q, k = (torch.randn(1, heads, size, 576, device="cuda").bfloat16() for heads, size in ((70, 1), (1, 1021)))
+    sinks = torch.randn(70, device="cuda")
+    for name, options in (("latents", {}), ("latents with sinks", {"sinks": sinks})):
+        yield name, lambda options=options: attention(q, k, k[..., :512], enable_gqa=True, **options)
+
+
+def page_cases() -> Iterator[Case]:
+    """Keys in shuffled pages: one new token by the kernel for Hopper and by the portable one (capped), and a plan of
+    runs that requests share, by both."""
+    import torch
+
+    from attenio import attention
+    from attenio.kernels import PageTable
+
+    k, v = (torch.randn(40, 64, 2, 128, device="cuda").bfloat16() for _ in range(2))
+    q = torch.randn(2, 8, 1, 128, device="cuda").bfloat16()
+    order = torch.randperm(40).int()
+    table, lengths = torch.stack((order[:18], torch.cat((order[:10], order[18:26])))), torch.tensor([1100, 1021]).int()
+    shared = PageTable.of(table, lengths)
+    for name, options in (("pages", {}), ("portable, pages", {"softcap": 2.0})):
+        gpu = {"pages": table.cuda(), "lengths": lengths.cuda(), **options}
+        yield name, lambda gpu=gpu: attention(q, k, v, **gpu)
+        yield f"{name} that are shared", lambda options=options: attention(q, k, v, pages=shared, **options)
 
 
 def large_cases() -> Iterator[Case]:
@@ -192,7 +226,9 @@ def watched_by(tool: str, seconds: float) -> bool:
     apart = f", {handed} more in Triton's hand-over to warpgroups" if handed else ""
     told = f"{done.stdout.count('done: ')} cases{'' if ended else ', cut short'}; {found} found{apart}"
     print(f"{tool}: {told}", flush=True)
-    if found or not ended:
+    if found:
+        print("".join(unexplained_races(done.stdout)) or done.stdout[-3000:])
+    elif not ended:
         print(done.stdout[-3000:])
     return ended and not found
 
@@ -202,9 +238,20 @@ def found_in(text: str) -> tuple[int | None, int]:
     errors = re.search(r"ERROR SUMMARY: (\d+) error", text)
     if errors is not None:
         return int(errors[1]), 0
-    races = [part for part in re.split(r"(?m)^=+ (?=Error: Race|RACECHECK)", text) if part.startswith("Error: Race")]
+    races = races_in(text)
     handed = sum(map(is_hand_over, races))
     return (len(races) - handed if "RACECHECK SUMMARY" in text else None), handed
+
+
+def races_in(text: str) -> list[str]:
+    """What racecheck said of each race."""
+    parts = re.split(r"(?m)^=+ (?=Error: Race|RACECHECK)", text)
+    return [part for part in parts if part.startswith("Error: Race")]
+
+
+def unexplained_races(text: str) -> list[str]:
+    """Those that are not in Triton's hand-over, with the case that ended after each."""
+    return [race for race in races_in(text) if not is_hand_over(race)]
 
 
 def is_hand_over(race: str) -> bool:
