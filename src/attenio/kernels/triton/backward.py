@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +11,8 @@ from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Gradients
 from attenio.kernels.gpu.arguments import Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
-from attenio.kernels.gpu.tuning import beginning_with, tuned
+from attenio.kernels.gpu.tuning import beginning_with, preferred, tuned
+from attenio.kernels.replay.compiling import compiling_only
 from attenio.kernels.triton.choice import choose_backward
 from attenio.kernels.triton.launching import constants_of, launch_noted
 from attenio.kernels.triton.order import ordered, turn_of
@@ -75,12 +77,22 @@ def run_backward(
         )  # fmt: skip
 
     flops, chosen, (first, second) = flops_of(problem), choice.kernel, backward_tiles(shape)
+    names = kind_of("query gradient", problem), kind_of("key gradients", problem)
+    candidates = beginning_with(chosen.query_gradient, first), beginning_with(chosen.key_gradients, second)
+    form = (device, query.dtype, chosen, *constants.items())
+    if device.type == "cuda" and form not in _compiled:
+        with compiling_only():
+            for name, tiles, run in zip(names, candidates, (first_pass, second_pass), strict=True):
+                run(preferred(name, tiles, device)[0])
+        _compiled.add(form)
     # A bias collects over several runs of the first pass: measuring would add to it more than once.
-    name, most = kind_of("query gradient", problem), 0 if with_bias else flops
-    tuned(name, beginning_with(chosen.query_gradient, first), first_pass, device, most)
-    name = kind_of("key gradients", problem)
-    tuned(name, beginning_with(chosen.key_gradients, second), second_pass, device, flops)
+    tuned(names[0], candidates[0], first_pass, device, 0 if with_bias else flops)
+    tuned(names[1], candidates[1], second_pass, device, flops)
     return gradients
+
+
+# Both passes of what is here were compiled side by side.
+_compiled: set[tuple[Any, ...]] = set()
 
 
 @lru_cache(maxsize=1024)

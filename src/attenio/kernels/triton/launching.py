@@ -9,10 +9,13 @@ from attenio.kernels.call.choice import is_heard, note_launch
 from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.gpu.arguments import VisibilityArguments, Widths, common_factor
 from attenio.kernels.gpu.capability import multiplies_parts
+from attenio.kernels.replay.compiling import only_compiles
 
 
 def launch_noted(kernel: Any, programs: int, arguments: tuple[Any, ...], constants: dict[str, Any]) -> None:
     """Call a kernel whose parameters are tensors and numbers, and constants by name."""
+    if only_compiles(kernel, programs, arguments, constants):
+        return
     kernel[(programs,)](*arguments, **constants)
     if is_heard():
         note_launch(kernel.fn.__name__, programs=programs, **constants)
