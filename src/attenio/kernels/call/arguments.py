@@ -69,6 +69,10 @@ class CallArguments(NamedTuple):
     lengths: Any = None
     page_scales: tuple[Tensor, Tensor] | None = None
 
+    def with_window(self, window: Window | None) -> "CallArguments":
+        """The same with another window, in half the time of ``_replace``: calls with a mask repeat."""
+        return CallArguments._make((*self[:_WINDOW], window, *self[_WINDOW + 1 :]))
+
     def is_on_pages(self) -> bool:
         """Whether keys and values are pages, or something is given that belongs to pages."""
         return not (self.pages is self.lengths is self.page_scales is None)
@@ -80,6 +84,9 @@ class CallArguments(NamedTuple):
     def is_unpacked(self) -> bool:
         """Whether at most a mask, causality and a window say what is visible, and no prefix is shared."""
         return self.cu_seqlens is self.segment_ids is self.segments is self.block_mask is self.prefix is None
+
+
+_WINDOW = CallArguments._fields.index("window")
 
 
 def spelled_out(door: Callable[..., Any]) -> Signature:

@@ -59,7 +59,7 @@ def arguments_of(mask: Any, query: Any, key: Any, others: CallArguments) -> Call
         case Dense():
             return others
         case Causal() | SlidingWindow():
-            return others._replace(window=window_of(mask))
+            return others.with_window(window_of(mask))
         case Documents(causal=causal):
             return others._replace(window=_ALIGNED if causal else None, cu_seqlens=_cumulative(mask))
         case SharedPrefix(length=length, causal=causal):
