@@ -1,11 +1,13 @@
 """Single stays: the steps of the proof on random runs, solved games of whole rows, and no plan below the bound."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds import bounds_for
@@ -190,6 +192,23 @@ def test_words_come_again_in_arrays_as_alone_and_not_once_one_kind_fits(
         assert array.tolist() == [alone, alone]
         kind = d + dv if way is Direction.FORWARD else 2 * d + dv
         assert words_again((n, m, d, dv), min(n, m) * kind, way) == 0
+
+
+@laws
+@given(st.integers(1, 400), st.integers(0, 4000), st.integers(1, 9), st.integers(1, 9), st.floats(0.0, 1.2))
+@example(400, 4000, 2, 2, 0.1)  # one moment, and half of the own entries
+@example(400, 4000, 2, 2, 0.9)  # two moments
+@example(400, 0, 2, 2, 0.1)  # both gather
+def test_words_that_come_again_are_those_of_the_theorem(few: int, more: int, d: int, dv: int, share: float) -> None:
+    many = few + more
+    for way in WAYS:
+        own, needed = (d, d + dv) if way is Direction.FORWARD else (d + dv, 2 * d + dv)
+        fast_words = int(share * few * needed) + 3
+        for n, m in ((few, many), (many, few)):
+            gathered = (n + m) * own - fast_words - own**2 - 4 * (needed - 1) * own
+            over, half = few * needed - fast_words, Fraction(few * own, 2) - (2 * needed - 1) * own
+            cases = [gathered, over] if way is Direction.FORWARD else [gathered, 2 * over, over + max(half, 0)]
+            assert words_again((n, m, d, dv), fast_words, way) == max(math.floor(min(cases)), 0)
 
 
 def test_heads_are_added_up_and_shared_prefixes_windows_several_memories_and_saved_probabilities_say_nothing():
