@@ -52,6 +52,12 @@ def token_words(head: CausalHeads, pairs: float) -> Values:
     above = received + low - late
     early = late + np.where(above >= high, above - high, 2 * np.sqrt(high * np.minimum(above, high)) - 2 * high)
     places = np.ceil(np.linspace(0, n, _PLACES + 1)[1:])
-    least = [float((row * t * np.maximum(1 - place / few, 0.0) + early).min()) for place in places]
-    found: Values = np.maximum(np.array(least), late)
+    # a device with no more keys than a place pays nothing for it
+    free = np.concatenate([[np.inf], np.minimum.accumulate(early)])
+    beyond = np.searchsorted(few, places, side="right").tolist()
+    paid = [
+        float((row * t * (1 - place / few[at:]) + early[at:]).min(initial=np.inf))
+        for place, at in zip(places.tolist(), beyond, strict=True)
+    ]
+    found: Values = np.maximum(np.minimum(paid, free[beyond]), late)
     return found

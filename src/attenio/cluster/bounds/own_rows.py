@@ -135,9 +135,9 @@ def _proven(head: OwnRows, price: Values, imbalance: float) -> float:
         )
         for y, a, own in head.corners
     ]
-    best = np.full(len(last), -np.inf)
+    best, dearest = np.full(len(last), -np.inf), most.min(axis=1)
     for given in (0.0, *-np.quantile(price, np.linspace(0, 1, _PRICES))):
-        row = np.minimum(given, most.min(axis=1))
+        row = np.minimum(given, dearest)
         above = np.maximum(row[:, None] + price, 0.0)
         token = np.min([(of_keys - above * seen).min(axis=1) for of_keys, seen in worth], axis=0)
         best = np.maximum(best, g * sums * row + (last - first) * token)
