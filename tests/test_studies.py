@@ -119,6 +119,7 @@ def test_results_say_what_made_them(study: str) -> None:
 @pytest.mark.parametrize(
     ("module", "kernel"),
     [
+        ("attenio", "attenio"),
         ("attenio_256_rows", "attenio_256_rows"),
         ("backward/key_stationary_d64", "key_stationary_d64"),
         ("backward/key_stationary_d128", "key_stationary_d128"),

@@ -11,7 +11,9 @@ uninitialised, so it is given the portable kernels only. racecheck sees neither 
 reads of matrix instructions, only ordinary loads and stores; and it takes the hand-over to groups of warps that Triton
 puts into a specialised kernel (what they are to run and with which arguments, ordered by named barriers) for races:
 reports of which both ends are there are counted apart. Not so where one end makes a barrier: Triton hands over in the
-memory of a barrier that nobody waits for, and such a kernel was seen to hang beside other processes.
+memory of a barrier that nobody waits for, and such a kernel was seen to hang beside other processes. Nor does it follow
+barriers that one warpgroup arrives at and another waits for: P and the factors of latents, which the warpgroups hand
+each other so, are reported, in Gluon (``p_full``, ``p_free``) and in CUDA C++ (``tell``, ``listen``).
 """
 
 import argparse
@@ -259,8 +261,10 @@ def is_hand_over(race: str) -> bool:
     package = Path(importlib.util.find_spec("attenio.kernels.hopper").submodule_search_locations[0])  # type: ignore
     lines = []
     for file, line in re.findall(r"access at .* in (\S+\.py):(\d+)", race):
-        # Of files of the same name each could be the one: a place is a hand-over only if it is one in all of them.
-        for text in [found.read_text().splitlines() for found in package.rglob(file)] or [[]]:
+        # Of files of the same name each could be the one: a place is a hand-over only if it is one in all of them that
+        # Triton compiles.
+        texts = (found.read_text() for found in package.rglob(file))
+        for text in [each.splitlines() for each in texts if ".jit" in each] or [[]]:
             lines.append([each.strip() for each in text[int(line) - 1 : int(line) + 1]])
     # Where a kernel splits in two ways, the place is that of the condition, a line before.
     return bool(lines) and all(any(line.startswith(HAND_OVER) for line in place) for place in lines)

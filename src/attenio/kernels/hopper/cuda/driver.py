@@ -91,7 +91,7 @@ class KernelLaunch:
     """Launches of a kernel whose parameters are so many tensor maps and then one structure, ``work``.
 
     What the driver reads in a call lies in the same memory for every launch: to make structures of ctypes anew takes
-    three times as long. One that ``overlaps`` the end of the launch before it (programmatic dependent launch) waits
+    twice as long. One that ``overlaps`` the end of the launch before it (programmatic dependent launch) waits
     itself for what that writes.
     """
 
