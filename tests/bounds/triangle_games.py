@@ -6,7 +6,8 @@ says whether, in a fast memory of so many words, a game ever sees more than the 
 
 Points are left, right or colours; a sum joins left and right and costs 2, a factor joins either of them and a colour
 and costs 1. A line comes in the place of another if there are as many as words; a sum may come first and take its place
-after. A triangle is seen when its sides are there together, and again only if two of them have left meanwhile.
+after. A triangle is seen when its sides are there together, and again only if fewer than two of them were there at some
+time since.
 """
 
 import sys
@@ -91,24 +92,25 @@ def following(state: State, words: int, affordable: float, price: float) -> Iter
 
     What leaves before costs less than is ``affordable``, and ``price`` more for every triangle that could be seen.
     """
-    lines, seen = state
+    lines, _ = state
     points: list[set[int]] = [set(), set(), set()]
     for kind, a, b in lines:
         points[0 if kind else 1].add(a)
         points[2 if kind != SUM else 1].add(b)
     fresh = 1 + max((point for some in points for point in some), default=0)
     for triangle in product(*(sorted(some | {fresh + kind}) for kind, some in enumerate(points))):
-        lacks = [side for side in sides(triangle) if side not in lines]
-        if not lacks or triangle in seen:
-            continue
-        # a sum that comes may take the place of a line after its triangles are seen
-        least = max(0, len(lines) + len(lacks) - words - any(side[0] == SUM for side in lacks))
-        most = affordable + price * len(triangles(lines.union(lacks)) - seen)
-        others = [line for line in lines if line not in sides(triangle)]
-        for gone in chain.from_iterable(combinations(others, count) for count in range(least, len(others) + 1)):
+        wanted = sides(triangle)
+        most = affordable + price * len(triangles(lines.union(wanted)))
+        # what goes may be a side that comes again, so that triangles are seen again
+        for gone in chain.from_iterable(combinations(lines, count) for count in range(len(lines) + 1)):
             if (paid := cost(gone)) >= most:
                 continue
             left, known = without(state, gone)
+            lacks = [side for side in wanted if side not in left]
+            # a sum that comes may take the place of a line after its triangles are seen
+            more = any(side[0] == SUM for side in lacks)
+            if not lacks or triangle in known or len(left) + len(lacks) > words + more:
+                continue
             there = left.union(lacks)
             now = triangles(there)
             after, new = (there, known | now), len(now - known)
