@@ -12,6 +12,15 @@ EXPLICIT_SCORES = "any algorithm that makes every score, with fast matrix produc
 OWN_SUMS = "any algorithm that adds up each score and each result from its own products (not Strassen's)"
 OWN_ROW_SUMS = f"{OWN_SUMS} and each row's sum from its own probabilities"
 MAKES_SCORES = f"{OWN_SUMS} and finds no probabilities saved"
+# What is assumed of sums, forward and backward.
+FORWARD_SUMS = (
+    "each score is a sum of d products of its own",
+    "each output is a sum of products p·v, rescaled by row factors at will",
+)
+BACKWARD_SUMS = (
+    "each score and each dP is a sum of products of its own",
+    "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
+)
 GROWTH = "growth only: its slope means something, its value does not"
 
 

@@ -11,7 +11,7 @@ from attenio.bounds.backward.gradient_rows import (
     weights,
 )
 from attenio.bounds.floats import Floats, any_of, larger, root, rounded_down, smaller, where
-from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
+from attenio.bounds.lower_bound import BACKWARD_SUMS, FORWARD_SUMS, OWN_SUMS, LowerBound, Strength
 from attenio.bounds.whole_epochs import best_whole_epochs
 from attenio.masks import Causal, SlidingWindow
 from attenio.masks.patterns import Band
@@ -28,14 +28,6 @@ _TRIED = ((2.0, 1.0), (2.2, 2.0), (2.5, 1.0), (2.6, 2.0), (3.0, 2.0))
 _STEEPEST = 16.0
 # Fast memories, in rows or keys times the keys that a row needs, outside of which other bounds are ahead.
 _LEAST_SHARE, _MOST_SHARE = 1.0 / 12.0, 3.0 / 4.0
-_FORWARD = (
-    "each score is a sum of d products of its own",
-    "each output is a sum of products p·v, rescaled by row factors at will",
-)
-_BACKWARD = (
-    "each score and each dP is a sum of products of its own",
-    "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
-)
 
 
 class Edges(NamedTuple):
@@ -170,7 +162,7 @@ def mask_edges(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
         covers=OWN_SUMS,
         regime="causal or a window: M + k T, where a tile across an edge of the mask holds pairs that no row needs",
         assumptions=(
-            *(_FORWARD if forward else _BACKWARD),
+            *(FORWARD_SUMS if forward else BACKWARD_SUMS),
             "recomputation allowed",
             "one fast memory, empty at the beginning",
         ),

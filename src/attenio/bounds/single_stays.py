@@ -1,21 +1,13 @@
 """Single stays: unless fast memory holds rows and keys at one time, some of their words come and go more than once."""
 
-from attenio.bounds.lower_bound import MAKES_SCORES, OWN_SUMS, LowerBound, Strength
+from attenio.bounds.lower_bound import BACKWARD_SUMS, FORWARD_SUMS, MAKES_SCORES, OWN_SUMS, LowerBound, Strength
 from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import clip, larger, smaller, where
 from attenio.workload import Direction, Workload
 
-_FORWARD = (
-    "each score is a sum of d products of its own",
-    "each output is a sum of products p·v, rescaled by row factors at will",
-)
-_BACKWARD = (
-    "each score and each dP is a sum of products of its own",
-    "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
-    "no probability is given: scores are made in the run",
-)
+_NOTHING_GIVEN = "no probability is given: scores are made in the run"
 
 
 def rectangle(band: Band) -> tuple[Counts, Counts]:
@@ -82,7 +74,7 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction) -
         covers=OWN_SUMS if forward else MAKES_SCORES,
         regime="fast memory for half of the rows and keys to all of them; under a causal mask a quarter to a half",
         assumptions=(
-            *(_FORWARD if forward else _BACKWARD),
+            *(FORWARD_SUMS if forward else (*BACKWARD_SUMS, _NOTHING_GIVEN)),
             "recomputation allowed",
             "one fast memory, empty at the beginning",
         ),

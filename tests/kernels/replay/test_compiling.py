@@ -1,10 +1,13 @@
 """Triton is hashed once for all processes, and kernels that are only compiled do not run."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
 pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
 
+import triton
 from triton.runtime import cache
 
 from attenio.kernels.replay import compiling, launches
@@ -77,14 +80,19 @@ def test_without_replay_triton_is_left_alone(monkeypatch):
     assert cache.triton_key is key
 
 
-def test_within_compiling_only_no_kernel_runs(monkeypatch):
+def test_what_is_compiled_side_by_side_does_not_run(monkeypatch):
     monkeypatch.setattr(launches, "_launchers", {})
     kernel, tensor = Kernel(), torch.zeros(3)
-    with compiling.compiling_only(), launches.recording_launches() as heard:
+
+    def compute():
         assert compiling.compiles_only()
         launch(kernel, 5, (None,), (tensor, 7), (16,), CompileOptions(registers=24, warps=8))
         launch_specialized(kernel, 2, (tensor,), (32,), warps=1)
         launch_compiled(NoLauncher(), "kernel", 1, (), (), {})
+        compiling.compile_side_by_side(lambda: pytest.fail("it is within another"))
+
+    with launches.recording_launches() as heard:
+        compiling.compile_side_by_side(compute)
     first, second = kernel.compiled
     assert first[1:] == ((5,), {"num_warps": 8, "maxnreg": 24, "launch_pdl": False})
     assert first[0][0] is None and first[0][1] is tensor and first[0][2:] == (7, 16)
@@ -92,7 +100,23 @@ def test_within_compiling_only_no_kernel_runs(monkeypatch):
     assert heard == [] and launches._launchers == {} and not compiling.compiles_only()
 
 
+def test_nothing_is_computed_where_kernels_would_run(monkeypatch):
+    def compute():
+        pytest.fail("it runs")
+
+    with ThreadPoolExecutor(1) as pool, triton.AsyncCompileMode(pool):
+        compiling.compile_side_by_side(compute)
+    monkeypatch.delattr(triton, "AsyncCompileMode")
+    compiling.compile_side_by_side(compute)
+    monkeypatch.undo()
+    monkeypatch.setattr(compiling, "replay_enabled", lambda: False)
+    compiling.compile_side_by_side(compute)
+
+
 def test_what_fails_to_compile_ends_it():
-    with pytest.raises(ValueError, match="no such type"), compiling.compiling_only():
+    def compute():
         raise ValueError("no such type")
+
+    with pytest.raises(ValueError, match="no such type"):
+        compiling.compile_side_by_side(compute)
     assert not compiling.compiles_only()

@@ -18,7 +18,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.kernels.gpu.tuning import recalled, remember
-from attenio.kernels.replay.compiling import compiling_only
+from attenio.kernels.replay.compiling import compile_side_by_side
 
 # Two computations of one thing differ by so much of its norm at most: four roundings of the type in 16 bits, and in
 # fp32, where sums are rounded as well, sixty-four.
@@ -48,8 +48,7 @@ def is_right(
     if verdict is None and both is not None:
         if torch.cuda.is_current_stream_capturing():
             return False
-        with compiling_only():
-            both()
+        compile_side_by_side(both)
         off = max(_distance(mine, theirs) for mine, theirs in zip(*both(), strict=True))
         verdict = "yes" if off <= _ALLOWED[dtype] else "no"
         remember(name, verdict, device)

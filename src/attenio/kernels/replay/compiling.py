@@ -8,9 +8,9 @@ these differs. Where a Triton has neither this key nor compiles side by side, no
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -56,24 +56,31 @@ def _stamp(folder: Path) -> str:
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
 
-@contextmanager
-def compiling_only() -> Iterator[None]:
-    """Kernels that are launched within are compiled, all of them at once, and do not run."""
+def compile_side_by_side(compute: Callable[[], object]) -> None:
+    """Compile the kernels that a computation launches, all of them at once; none of them runs.
+
+    Nothing is done where that cannot be: with an older Triton, within someone else's ``AsyncCompileMode``, or within
+    another such computation.
+    """
+    if not replay_enabled() or compiles_only():
+        return
     try:
         from triton import AsyncCompileMode
+        from triton.runtime._async_compile import active_mode
     except ImportError:
-        yield
+        return
+    if active_mode.get() is not None:
         return
     with ThreadPoolExecutor(thread_name_prefix="triton") as pool, AsyncCompileMode(pool):
         _compiling.active = True
         try:
-            yield
+            compute()
         finally:
             _compiling.active = False
 
 
 def compiles_only() -> bool:
-    """Whether this is within ``compiling_only``."""
+    """Whether kernels are compiled now and do not run."""
     return bool(getattr(_compiling, "active", False))
 
 

@@ -12,7 +12,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Gradients
 from attenio.kernels.gpu.arguments import Shape, flops_of, grouped_heads, kind_of, restrictions_of, widths_of
 from attenio.kernels.gpu.tuning import beginning_with, preferred, tuned
-from attenio.kernels.replay.compiling import compiling_only
+from attenio.kernels.replay.compiling import compile_side_by_side
 from attenio.kernels.triton.choice import choose_backward
 from attenio.kernels.triton.launching import constants_of, launch_noted
 from attenio.kernels.triton.order import ordered, turn_of
@@ -80,10 +80,13 @@ def run_backward(
     names = kind_of("query gradient", problem), kind_of("key gradients", problem)
     candidates = beginning_with(chosen.query_gradient, first), beginning_with(chosen.key_gradients, second)
     form = (device, query.dtype, chosen, *constants.items())
+
+    def both_passes() -> None:
+        for name, tiles, run in zip(names, candidates, (first_pass, second_pass), strict=True):
+            run(preferred(name, tiles, device)[0])
+
     if device.type == "cuda" and form not in _compiled:
-        with compiling_only():
-            for name, tiles, run in zip(names, candidates, (first_pass, second_pass), strict=True):
-                run(preferred(name, tiles, device)[0])
+        compile_side_by_side(both_passes)
         _compiled.add(form)
     # A bias collects over several runs of the first pass: measuring would add to it more than once.
     tuned(names[0], candidates[0], first_pass, device, 0 if with_bias else flops)
