@@ -7,7 +7,7 @@ from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.workload import Workload
 
 # A step advances the clock by less than this.
-_STEP = 3.0
+_STEP = 2.0
 _LARGEST_TOLL = 0.25
 
 
@@ -27,26 +27,28 @@ def passing_sum_words(scores: Floats, sums: Floats, d: Floats, value_dim: Floats
     # as much as leaves an epoch nothing to gain by pairs that flow in
     toll = root(27.0 / 16.0 * budget) / (2.0 * (d + value_dim)) - 1.0
     most = smaller(value_dim / (2.0 * d), _LARGEST_TOLL)
-    weigh = weights_with_toll(d, value_dim, smaller(larger(toll, 0.0), most))
-    leading = fast_words * (scores * weigh[2] / weighed_products_per_epoch(budget, weigh))
-    return where(value_dim <= d, whole_words(leading, sums), 0.0)
+    toll = smaller(larger(toll, 0.0), most)
+    weigh = weights_with_toll(d, value_dim, toll)
+    epochs = scores * weigh[2] / weighed_products_per_epoch(budget, weigh)
+    words = whole_words(fast_words * (epochs + 1.0 - fast_words / budget), 3.0 * toll * sums)
+    return where((value_dim <= d) & (epochs * budget >= fast_words), words, 0.0)
 
 
 def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
     """The floor under every backward pass on one fast memory, where sums of gradients that leave have to come back.
 
-    Theorem: for dv <= d, words >= T Z G/W(M + T + 3) - (T - M) - S for whole T >= M, with S entries of dQ, dK and dV, a
-    toll b of at most 1/4 and dv/2d, G = 2 (d+dv) ((2+b) d + dv), and W as in gradient-rows with w = 2 (d+dv)(1+b). For
-    large fast memory that is about 13 Z d²/M - 3nd for equal widths, and the leading term of what two passes move, less
-    S, for dv <= d/2.
+    Theorem: for dv <= d, words >= T Z G/W(A) + M (1 - T/A) - 3bS for A = M + T + 2, with S entries of dQ, dK and dV, a
+    toll b of at most 1/4 and dv/2d, G = 2 (d+dv) ((2+b) d + dv), and W as in gradient-rows with w = 2 (d+dv)(1+b), if
+    A Z G >= M W(A). For large fast memory that is about 13 Z d²/M + M/2 - 9nd/4 for equal widths, and for dv <= d/2 it
+    has the leading term of what two passes move.
     Assumes: as gradient-rows; one fast memory.
-    Regime: for equal widths ahead of gradient-rows from about 5 d² words up to nd/3 for one head, dW/3 under a window,
+    Regime: for equal widths ahead of gradient-rows from about 5 d² words up to nd/2 for one head, dW/2 under a window,
     by 1/12 at most; for dv = d/2 from about 2.7 d² words on.
     Proof: docs/theory/backward_passing_sums.md
 
     >>> n, d, fast_words = 131072, 64, 262144
     >>> passing_sums(Workload(n=n, d=d, direction="backward"), fast_words).words * fast_words / (n * d) ** 2
-    12.9061...
+    12.930...
     """
     sizes = float(workload.d), float(workload.value_dim), float(fast_words)
     return LowerBound(
@@ -72,4 +74,5 @@ def _regime(d: float, value_dim: float, fast_words: float) -> str:
     least = 32.0 / 27.0 * ((d + value_dim) * (1.0 + toll)) ** 2
     if fast_words < least:
         return f"below {least:.6g} words: with a smaller toll, or none"
-    return "large fast memory, far from all inputs: 2 (d+dv) (d min(9/4, 2+dv/2d) + dv) Z/M - entries of gradients"
+    leading = "2 (d+dv) (d min(9/4, 2+dv/2d) + dv) Z/M"
+    return f"large fast memory, far from all inputs: {leading} + M/2 - {3 * toll:.3g} times the entries of gradients"
