@@ -21,13 +21,14 @@ from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_dropout, refuse_tangents
 from attenio.kernels.call.choice import follow_short_bytes
 from attenio.kernels.call.jagged import is_jagged, jagged_of
+from attenio.kernels.call.latent import MOST_VALUE_WIDTH
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
 from attenio.kernels.choice import attend_pages
-from attenio.kernels.cpu.beside import PLAIN, Form, Way, choose, known_way, way_of
+from attenio.kernels.cpu.beside import PLAIN, Form, Way, choose, is_short_step, known_way, way_of
 from attenio.kernels.cpu.library import is_any_type_fast
-from attenio.kernels.cpu.library_calls import is_tame
+from attenio.kernels.cpu.library_calls import LAST_MASK, is_tame_now, met
 from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
@@ -37,33 +38,47 @@ from attenio.names import refuse_keyword
 _type, _is_compiling, _is_grad_enabled = type, torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
 _BOOL, _ANY_TYPE, _WIDE_TYPES = torch.bool, is_any_type_fast(), frozenset((torch.float32, torch.float64))
 _is_any_autocast_enabled = torch._C._is_any_autocast_enabled
-# As beside.is_short has it; and the form of the last call that was looked up, as layers repeat it.
+# As beside.is_short has it; and the form of the last call that was looked up, as layers repeat it: by keys and type
+# alone where gradients of short calls are enabled.
 _short_bytes = 0
 _plain: Form = ()
 _only_key: Form = ()
+_few_keys: tuple[Any, Any] = ((), None)
 # Without another device that this PyTorch is built for nobody has to be asked for his.
 _ONLY_CPUS = not (torch.backends.cuda.is_built() or torch.backends.mps.is_built() or torch.xpu._is_compiled())
 _INFINITY = float("inf")
+_NO_DROPOUT = 0.0  # the very object, if none is given
 # What PyTorch raises for a call that it refuses; the checks of the whole call then say what is wrong, or compute it.
 _REFUSALS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
 
 def _begin_anew(number: int) -> None:
-    global _short_bytes, _plain, _only_key
-    _short_bytes, _plain, _only_key = number, (), ()
+    global _short_bytes, _plain, _only_key, _few_keys
+    _short_bytes, _plain, _only_key, _few_keys = number, (), (), ((), None)
 
 
 follow_short_bytes(_begin_anew)
 
 
-def _looked_up(form: Form) -> Way | None:
+def _looked_up(form: Form, size: int | None = None) -> Way | None:
+    """The way of calls of this form; of groups without gradients by the bits of their keys' bytes: a cache grows."""
     global _plain, _only_key
-    way = way_of(form)
+    way = way_of(form if size is None else (form[0], size.bit_length(), *form[2:-1], form[1][:-2]))
     if way is PLAIN:
         _plain = form
     elif way is not None:  # windows are not looked up here
         _only_key = form
     return way
+
+
+def _are_few(keys: torch.Size, size: int, dtype: torch.dtype) -> bool:
+    """Whether calls with these keys of so many bytes, gradients enabled, go to PyTorch whatever is estimated."""
+    global _few_keys
+    few = 8 * size <= _short_bytes and keys[-1] <= MOST_VALUE_WIDTH and is_short_step(keys, size, dtype)
+    if few and not _is_any_autocast_enabled():
+        _few_keys = keys, dtype
+        return True
+    return False
 
 
 _OPTIONS = frozenset(Options.__annotations__)
@@ -76,7 +91,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     key: Tensor,
     value: Tensor,
     attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
+    dropout_p: float = _NO_DROPOUT,
     is_causal: bool | str = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -129,11 +144,11 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     """
     kind: Any = None  # a mask's type, or a window
     way: Way | None = None
+    plain = False  # whether PyTorch's function is called with the options as they are
     if (
         (not more or (len(more) == 1 and attn_mask is None and _type(kind := more.get("window")) is int))
         and (_type(query) is Tensor or _type(query) is Parameter)
-        and _type(dropout_p) is float
-        and dropout_p == 0.0
+        and (dropout_p is _NO_DROPOUT or (_type(dropout_p) is float and dropout_p == 0.0))
         and (is_causal is False or is_causal is True)
         and (enable_gqa is False or enable_gqa is True)
         and (scale is None or (_type(scale) is float and 0.0 < scale < _INFINITY))
@@ -146,39 +161,60 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                 keys, enabled = key.shape, _is_grad_enabled()
                 form: Form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, enabled)
                 way = way_of(form) if value.shape == keys and query.is_cpu else None
-            elif attn_mask is None or (
-                attn_mask.is_cpu and ((kind := attn_mask.dtype) is _BOOL or kind is query.dtype)
-            ):
+            else:
+                if attn_mask is not None:
+                    mask = LAST_MASK[0]
+                    if mask[0]() is not attn_mask:
+                        mask = met(attn_mask)
+                    kind = mask[1]
+                    if kind is not _BOOL and kind is not query.dtype:
+                        raise TypeError
                 if _is_grad_enabled():
                     keys = key.shape
                     if keys == value.shape:
-                        form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
-                        if form == _only_key:  # its weight is 1 whatever its score
-                            return scaled_dot_product_attention(
-                                query, key, value, attn_mask, scale=0.0, enable_gqa=enable_gqa
+                        few = _few_keys
+                        if (
+                            not enable_gqa
+                            and keys == few[0]
+                            and query.dtype is few[1]
+                            and (_ANY_TYPE or not _is_any_autocast_enabled())  # which takes a microsecond to ask
+                        ):
+                            plain = True
+                        else:
+                            form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
+                            if form == _only_key:  # its weight is 1 whatever its score
+                                return scaled_dot_product_attention(
+                                    query, key, value, attn_mask, scale=0.0, enable_gqa=enable_gqa
+                                )
+                            plain = (
+                                form == _plain
+                                or (not enable_gqa and _are_few(keys, key.nbytes, query.dtype))
+                                or (way := _looked_up(form)) is PLAIN
                             )
-                        if kind is None or kind is _BOOL or is_tame(attn_mask):
-                            way = PLAIN if form == _plain else _looked_up(form)
+                        if plain and attn_mask is not None and kind is not _BOOL and mask[2] != attn_mask._version:
+                            plain = is_tame_now(attn_mask, mask)
+                elif enable_gqa:
+                    keys = key.shape
+                    if keys == value.shape:
+                        form = (query.shape, keys, query.dtype, is_causal, scale, True, kind, False)
+                        plain = form == _plain or (way := _looked_up(form, key.nbytes)) is PLAIN
                 elif (size := key.nbytes) == value.nbytes:
-                    if (
-                        0 < size <= _short_bytes
-                        and not enable_gqa
-                        and (_ANY_TYPE or (query.dtype in _WIDE_TYPES and not _is_any_autocast_enabled()))
+                    if 0 < size <= _short_bytes and (
+                        _ANY_TYPE or (query.dtype in _WIDE_TYPES and not _is_any_autocast_enabled())
                     ):
-                        way = PLAIN
+                        plain = True
                     else:
-                        heads = enable_gqa and key.shape[:-2]
-                        form = (query.shape, size.bit_length(), query.dtype, is_causal, scale, enable_gqa, kind, heads)
-                        way = PLAIN if form == _plain else _looked_up(form)
-                if way is PLAIN:
-                    if scale is None and not enable_gqa and not is_causal:
-                        return scaled_dot_product_attention(query, key, value, attn_mask)
+                        form = (query.shape, size.bit_length(), query.dtype, is_causal, scale, False, kind, False)
+                        plain = form == _plain or (way := _looked_up(form)) is PLAIN
+                if plain:
                     if scale is None and not enable_gqa:
+                        if not is_causal:
+                            return scaled_dot_product_attention(query, key, value, attn_mask)
                         return scaled_dot_product_attention(query, key, value, attn_mask, is_causal=True)
                     return scaled_dot_product_attention(
                         query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
                     )
-            if way is not None:
+            if way is not None and way is not PLAIN:
                 answer = way(query, key, value) if attn_mask is None else way(query, key, value, attn_mask)
                 if answer is not None:
                     return answer

@@ -263,13 +263,86 @@ def test_tensors_without_data_give_one_of_the_right_shape_also_after_calls_of_th
 
 @pytest.mark.parametrize("wants", [False, True], ids=["alone", "with gradients"])
 @pytest.mark.parametrize("queries", [1, 3])
-def test_an_only_key_is_not_taken_for_two_that_all_sequences_share(queries, wants, none_short):
+@pytest.mark.parametrize("short", [False, True])
+def test_an_only_key_is_not_taken_for_two_that_all_sequences_share(queries, wants, short, request):
     """Both have as many bytes, and calls of an only key need no scores."""
+    if not short:
+        request.getfixturevalue("none_short")
     q = torch.randn(2, 4, queries, 16, requires_grad=wants)
     for k in (torch.randn(2, 4, 1, 16), torch.randn(1, 4, 2, 16)) * 2:
         with torch.set_grad_enabled(wants):
             found = attention(q, k, k)
         torch.testing.assert_close(found, definition(q, *(k.expand(2, *k.shape[1:]),) * 2))
+
+
+def test_keys_that_are_few_are_known_by_their_sizes_and_type_and_by_nothing_less(called, monkeypatch):
+    """With gradients: neither an only key, nor other values, nor another type, nor too many bytes are like them."""
+    looked, are_few = [], DOOR._are_few
+    monkeypatch.setattr(DOOR, "_are_few", lambda *a: (looked.append(a[0]), are_few(*a))[1])
+    step = lambda *given: torch.autograd.grad(attention(*given).sin().sum(), given)  # noqa: E731
+    draw = lambda *shape, dtype=torch.float32: torch.randn(shape, dtype=dtype, requires_grad=True)  # noqa: E731
+    for queries in (5, 7, 1, 0):  # whatever their number
+        q, k, v = draw(2, 4, queries, 16), draw(2, 4, 9, 16), draw(2, 4, 9, 16)
+        wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+        right = torch.autograd.grad(definition(*wide).sin().sum(), wide)
+        for mine, theirs in zip(step(q, k, v), right, strict=True):
+            torch.testing.assert_close(mine.double(), theirs, atol=2e-5, rtol=2e-5)
+    assert len(called) == 4 and looked == [k.shape]
+    for rows in (8, 10):
+        with pytest.raises(AttenioError):
+            attention(q, k, draw(2, 4, rows, 16))
+    step(*(x.detach().double().requires_grad_() for x in (q, k, v)))
+    assert looked == [k.shape] * 2
+    one = draw(2, 4, 3, 16), draw(2, 4, 1, 16), draw(2, 4, 1, 16)
+    for _ in range(3):
+        of_query, of_key, _of_value = step(*one)
+        assert not of_query.any() and not of_key.any()
+    many = beside._SHORT_STEP_BYTES // (2 * 4 * 4) + 1
+    assert not are_few(torch.Size((2, many, 4)), 2 * many * 4 * 4, torch.float32)
+    assert are_few(torch.Size((2, many - 1, 4)), 2 * (many - 1) * 4 * 4, torch.float32)
+    assert not are_few(torch.Size((2, many // 2 + 1, 4)), 2 * (many // 2 + 1) * 4 * 8, torch.float64)
+    assert not are_few(torch.Size((1, 2, 1, 16)), 2 * 16 * 4, torch.float32)
+    assert not are_few(torch.Size((1, 2, 4, 1024)), 2**15, torch.float32)  # no other device takes such heads
+    with torch.autocast("cpu"):
+        assert not are_few(torch.Size((2, 9, 4)), 2 * 9 * 4 * 4, torch.float32)
+
+
+def test_what_autocast_makes_of_a_call_decides_who_computes_it(called):
+    q, k, v = (x.requires_grad_() for x in drawn(1, 1, 1024, 1024))
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cpu", dtype=dtype):
+            called.clear()
+            theirs = explain(q, k, v).choice.language == LIBRARY
+            for _ in range(2):
+                assert attention(q, k, v).dtype == dtype
+            assert len(called) == 2 * theirs
+
+
+@pytest.mark.parametrize("wants", [False, True], ids=["alone", "with gradients"])
+@pytest.mark.parametrize("kind", [torch.Tensor, torch.nn.Parameter])
+def test_a_mask_that_was_met_before_is_known_by_itself_alone(kind, wants):
+    q, k, v = (x.requires_grad_(wants) for x in drawn())
+    for made in (torch.rand(33, 33) > 0.3, torch.zeros(33, 33)):
+        mask = made if kind is torch.Tensor else torch.nn.Parameter(made, requires_grad=False)
+        with torch.set_grad_enabled(wants):
+            for _ in range(2):
+                attention(q, k, v, mask)
+            # A module moves its parameters, and they stay the same objects.
+            assert (library_calls.LAST_MASK[0][0]() is mask) == (kind is torch.Tensor)
+            if mask.dtype != torch.bool:
+                mask.fill_(-torch.inf)
+                assert not attention(q, k, v, mask).any()
+                with pytest.raises(AttenioError):
+                    attention(q, k, v, mask.double())
+            with pytest.raises(AttenioError, match="attn_mask is on meta"):
+                attention(q, k, v, mask.to("meta"))
+            mask.data = mask.data.double()
+            with pytest.raises(AttenioError):
+                attention(q, k, v, mask)
+            del mask, made
+            other = torch.zeros(33, 33, dtype=torch.float64)  # maybe where the last one was
+            with pytest.raises(AttenioError):
+                attention(q, k, v, other)
 
 
 def test_what_is_known_on_some_threads_is_chosen_again_on_others(monkeypatch, called):
@@ -295,7 +368,8 @@ def test_what_is_short_goes_to_pytorch_as_explained_up_to_its_last_byte_of_keys(
             keys = limit // (2 * 16 * torch.empty((), dtype=dtype).itemsize) + more
             q, k, v = (x.requires_grad_(wants) for x in drawn(2, 2, 1, keys, 16, dtype))
             sizes = beside.is_short(q, k, v, gqa=False)
-            assert sizes == (not more and (dtype in beside._WIDE_TYPES or (not wants and library.is_any_type_fast())))
+            fast = library.has_fast_steps(dtype) if wants else library.is_any_type_fast()
+            assert sizes == (not more and (dtype in beside._WIDE_TYPES or fast))
             theirs = explain(q, k, v).choice.language == LIBRARY
             attention(q, k, v)
             assert len(called) == theirs and (theirs or not sizes)
@@ -317,7 +391,7 @@ def test_a_growing_cache_is_not_a_new_form_at_every_step(options, short, enabled
         with torch.set_grad_enabled(enabled):
             torch.testing.assert_close(attention(q, k, v, **options), right, atol=1e-5, rtol=1e-5)
     # On either side of 128, if not short.
-    assert len(called) == 60 and len(asked) == (0 if short and "enable_gqa" not in options and not enabled else 2)
+    assert len(called) == 60 and len(asked) == (0 if short and "enable_gqa" not in options else 2)
     with pytest.raises(AttenioError):
         attention(q, keys[:, :, :150], values[:, :, :151], **options)
     with pytest.raises(AttenioError):

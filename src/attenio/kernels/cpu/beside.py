@@ -23,6 +23,7 @@ from attenio.kernels.call.visibility import UNBOUNDED
 from attenio.kernels.cpu.fused import can_fuse
 from attenio.kernels.cpu.library import (
     Sizes,
+    has_fast_steps,
     is_any_type_fast,
     library_first,
     library_seconds,
@@ -62,13 +63,20 @@ _SHORT_STEP_BYTES = _SHORT_BYTES // 8
 def is_short(query: Tensor, key: Tensor, value: Tensor, *, gqa: bool) -> bool:
     """Whether a call goes to PyTorch's own attention whatever is estimated; ``attention()`` asks the same.
 
-    Without groups only: tiles read the keys of a group once. With gradients up to an eighth of the keys: they are
-    computed by a thread a head.
+    Without groups only: tiles read the keys of a group once.
     """
-    short, wide = not gqa and 0 < key.nbytes == value.nbytes <= _SHORT_BYTES, query.dtype in _WIDE_TYPES
+    short = not gqa and 0 < key.nbytes == value.nbytes <= _SHORT_BYTES
     if _is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value)):
-        return short and wide and key.nbytes <= _SHORT_STEP_BYTES and key.shape[-2] > 1
-    return short and (wide or is_any_type_fast())
+        return short and is_short_step(key.shape, key.nbytes, query.dtype)
+    return short and (query.dtype in _WIDE_TYPES or is_any_type_fast())
+
+
+def is_short_step(keys: torch.Size, size: int, dtype: torch.dtype) -> bool:
+    """The same with gradients, by keys of so many bytes: up to an eighth, for they are computed by a thread a head.
+
+    An only key is none: PyTorch's function has to be told that its score does not matter.
+    """
+    return 0 < size <= _SHORT_STEP_BYTES and keys[-2] > 1 and (dtype in _WIDE_TYPES or has_fast_steps(dtype))
 
 
 def way_of(form: Form) -> Way | None:

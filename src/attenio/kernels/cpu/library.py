@@ -170,6 +170,11 @@ def is_any_type_fast() -> bool:
     return all(is_fast(dtype, backward=False) for dtype in SLOW_PRODUCTS_PER_S)
 
 
+def has_fast_steps(dtype: torch.dtype) -> bool:
+    """Whether both passes in this type of 16 bits are multiplied by vector instructions here."""
+    return dtype in SLOW_PRODUCTS_PER_S and all(is_fast(dtype, backward=way) for way in (False, True))
+
+
 @cache
 def is_fast(dtype: torch.dtype, *, backward: bool) -> bool:
     """Whether the fused kernel multiplies numbers of this type by vector instructions here."""

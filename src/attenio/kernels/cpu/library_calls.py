@@ -13,7 +13,7 @@ written to, and tiles compute what is beside such a row.
 from collections.abc import Callable
 from functools import cache, partial
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import ref
 
 import torch
@@ -25,6 +25,10 @@ LARGEST_ADDED = 2.0**14
 _MOST_MASKS = 256
 # Masks that were looked at: which one, how often it was written to before, and what was seen.
 _looked_at: dict[int, tuple[Callable[[], Tensor | None], int, bool]] = {}
+MetMask: TypeAlias = tuple[Callable[[], Tensor | None], Any, int]
+# The last mask on a CPU, as layers have it in common: which one, its type, and how often it was written to before it
+# was seen to be tame.
+LAST_MASK: list[MetMask] = [(lambda: None, None, -1)]
 
 
 def called(kept: Tensor | None, *, causal: bool, scale: float | None, gqa: bool) -> Callable[..., Tensor]:
@@ -58,6 +62,24 @@ def beside_tame_masks(function: Callable[..., Tensor]) -> Callable[..., Tensor |
         return function(query, key, value, mask) if is_tame(mask) else None
 
     return way
+
+
+def met(mask: Tensor) -> MetMask:
+    """What is to be known of a mask, for next time too; one on another device is for the checks of the whole call."""
+    if not mask.is_cpu:
+        raise TypeError
+    known = ref(mask), mask.dtype, -1
+    if type(mask) is Tensor:  # a module moves its parameters, and they stay the same objects
+        LAST_MASK[0] = known
+    return known
+
+
+def is_tame_now(mask: Tensor, known: MetMask) -> bool:
+    """As ``is_tame``, for next time too."""
+    version, tame = mask._version, is_tame(mask)
+    if tame and type(mask) is Tensor:
+        LAST_MASK[0] = (known[0], known[1], version)
+    return tame
 
 
 def is_tame(mask: Tensor) -> bool:
