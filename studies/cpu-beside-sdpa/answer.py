@@ -51,6 +51,23 @@ without gradients, 9.6 and 8.4 with them. Groups gained (1.7 and 4.3), steps wit
 That is not worth functions that PyTorch does not promise. PyTorch's function beside itself was at {goal} in 812 of the
 867 forms and clearly below it in one: the rest of what is missed is no noise of the method (`tried.json`).
 
+**Prediction for keys and a type alone** (before all forms were measured with it, from pieces and some 30 forms on one
+thread by processor time, beside other work). With gradients a short call was known by eight things, among them three
+shapes, and is by the shape of its keys, which is that of its values, and its type. A mask that layers share is asked
+for its device and type once. Groups compare shapes instead of cutting a part out of one. What a question takes there:
+the bytes of keys and of values 1.2 us, their shapes 1.7, `size(-2)` of both 2.5, a type 0.7, whether autocast is on
+1.0, whether a compiler traces 0.1 to 0.5. So autocast is not asked for where all types are fast, the compiler still is,
+for what hides a call from it is not promised by PyTorch; and that there are queries at all, 0.8 us, has to be asked:
+beside none PyTorch's function gives values no gradient. Predicted: 5.5 us more than a bare function with gradients and
+2.3 without, where it was 8.4 and 2.5 by this method (`tried.json`); groups 3 in place of 5 to 10; some 450 of all forms
+at {goal}, 407 before.
+
+**Prediction for the least that is safe** (before it was measured in more than 30 forms). A function that looks at its
+options and compares the bytes of keys and of values, which is the one check without which PyTorch's function reads past
+the end of values, hands on fewer options than a bare one and so takes about as long, 0.5 us more in groups. It reaches
+{goal} in some 680 forms; attention() is clearly below in some 170 of those. It is a floor and no substitute: it asks
+neither for the device of a mask nor for what it adds to rows, and an only key has gradients that are not zero.
+
 **Measured** (`results.json`, made by `run.py`{quick} of commit {commit}):
 PyTorch {torch} on {threads} {machine} threads ({capability}),
 all in alternating order in one process, medians of the ratios of {least} to {most} rounds, {date}. A form is sampled
@@ -59,7 +76,7 @@ for a quarter of a second, and for six rounds at least. Of {count} forms
 those where it takes 200 or longer, {long_met} of {long_count}. Clearly below {goal}, by the upper end of the 95 %
 confidence interval of the median, are {below} of all, {some_below} from 100 microseconds on and {long_below} from 200
 on. {holds}
-{busy}{bare}{itself}
+{busy}{bare}{safe}{itself}
 | what | forms | by PyTorch | least ratio | median ratio | least where PyTorch takes 200 us or more |
 |---|---:|---:|---:|---:|---:|
 {rows}
@@ -76,6 +93,8 @@ in the median without gradients, {extra_step:.1f} with them.
 
 _PROCESSOR = """
 Times are those of the processor on one thread, for others used the machine: waiting for other threads is not in them.
+{load}"""
+_LOAD = """The load was {middle:.1f} in the median of forms and {most:.1f} at most.
 """
 _BUSY = """
 This is a short run on a machine that others used at the same time, with few rounds a form: its single ratios are not to
@@ -94,6 +113,14 @@ attention() is clearly below {goal} in {below} of those that it reaches. Where P
 attention() takes {more:.1f} us longer than this function in the median without gradients, and {step_more:.1f} us with
 them.
 """
+_SAFE = """
+The least that is safe, a function that looks at its options and compares the bytes of keys and of values, takes
+{less} us more than PyTorch's function in the median without gradients where that takes less than 500 us, and
+{step_less} us with them (the bare function {bare} and {step_bare}). It reaches {goal} in {reached} of {count} forms and
+clearly misses it in {missed}, which are out of reach for Python in front of PyTorch's function. Of the forms that it
+reaches, attention() misses {goal} in {open}, in {below} of them clearly; beside it attention() takes {more} us longer
+in the median without gradients and {step_more} us with them.
+"""
 
 _ITSELF = """
 PyTorch's function beside itself, called once more in every round, is the noise of the method: it is at least {goal} in
@@ -110,8 +137,8 @@ def answer(results: dict[str, Any]) -> str:
         goal=GOAL, torch=results["torch"], threads=results["threads"], machine=results["machine"],
         capability=results["capability"], date=results["provenance"]["date"], least=min(counts), most=max(counts),
         commit=results["provenance"]["commit"],
-        busy=_PROCESSOR if results.get("processor_time") else _BUSY if results["quick"] else _patient(every),
-        bare=_bare(every), itself=_itself(every), holds=_holds(every),
+        busy=_processor(every) if results.get("processor_time") else _BUSY if results["quick"] else _patient(every),
+        bare=_bare(every), safe=_safe(every), itself=_itself(every), holds=_holds(every),
         quick=" --quick" if results["quick"] else "", count=len(every), met=_met(every), some_met=_met(some),
         below=_below(every), some_below=_below(some), long_below=_below(long),
         some_count=len(some), long_met=_met(long), long_count=len(long), rows="\n".join(_rows(every)),
@@ -146,8 +173,34 @@ def _bare(every: list[dict[str, Any]]) -> str:
         met=_met(every, "ratio_to_bare"), some_met=_met(some, "ratio_to_bare"),
         reached=sum(floors), missed=sum(map(_misses, every)),
         below=_below([each for each, floor in zip(every, floors, strict=True) if floor]),
-        step_more=_over_bare(every, step=True), more=_over_bare(every, step=False),
+        step_more=_over(every, "attenio_us", "bare_us", step=True),
+        more=_over(every, "attenio_us", "bare_us", step=False),
     )  # fmt: skip
+
+
+def _safe(every: list[dict[str, Any]]) -> str:
+    """What a function of Python costs that does no more than is safe, where that was measured."""
+    if not all("safe_us" in each for each in every):
+        return ""
+    reached = [each for each in every if median(_ratios(each, "safe_us")) >= GOAL]
+    more = {
+        name: f"{_over(every, whose, beside, step=step):.1f}"
+        for name, whose, beside, step in (
+            ("less", "safe_us", "sdpa_us", False), ("step_less", "safe_us", "sdpa_us", True),
+            ("bare", "bare_us", "sdpa_us", False), ("step_bare", "bare_us", "sdpa_us", True),
+            ("more", "attenio_us", "safe_us", False), ("step_more", "attenio_us", "safe_us", True),
+        )
+    }  # fmt: skip
+    return _SAFE.format(
+        goal=GOAL, count=len(every), reached=len(reached), missed=sum(_misses(each, "safe_us") for each in every),
+        open=len(reached) - _met(reached), below=_below(reached), **more,
+    )  # fmt: skip
+
+
+def _processor(every: list[dict[str, Any]]) -> str:
+    """That others used the machine, and how much where that was written down."""
+    loads = [each["load"] for each in every if "load" in each]
+    return _PROCESSOR.format(load=_LOAD.format(middle=median(loads), most=max(loads)) if loads else "")
 
 
 def _patient(every: list[dict[str, Any]]) -> str:
@@ -175,10 +228,10 @@ def _misses(each: dict[str, Any], whose: str = "bare_us") -> bool:
     return ratios[min(len(ratios) - 1, int(len(ratios) / 2 + 1.96 * len(ratios) ** 0.5 / 2))] < GOAL
 
 
-def _over_bare(every: list[dict[str, Any]], *, step: bool) -> float:
-    """How many microseconds ours takes more than the bare function, round by round, in the median of short forms."""
+def _over(every: list[dict[str, Any]], whose: str, beside: str, *, step: bool) -> float:
+    """How many microseconds one takes more than another, round by round, in the median of short forms."""
     return median(
-        median(ours - bare for ours, bare in zip(each["attenio_us"], each["bare_us"], strict=True))
+        median(ours - theirs for ours, theirs in zip(each[whose], each[beside], strict=True))
         for each in every
         if (each["point"]["way"] == "step") == step and median(each["sdpa_us"]) < 500
     )

@@ -3,15 +3,17 @@
     nice .venv/bin/python studies/cpu-beside-sdpa/run.py [--quick] [--processor-time] [--patient] [--seconds 170]
 
 writes results.json beside this file: every sample of ours, of PyTorch's, of a function of Python that does nothing but
-call PyTorch's, and of PyTorch's once more, taken in alternating order in one process, and what made it; ``answer.py``
-turns it into answer.md. What PyTorch's misses beside itself is the noise of the method.
+call PyTorch's, of one that does no more than is safe, and of PyTorch's once more, taken in alternating order in one
+process, and what made it; ``answer.py`` turns it into answer.md. What PyTorch's misses beside itself is the noise of
+the method.
 A form is sampled for a quarter of a second: to stop as soon as a ratio is clear would stop at whatever is far off. All
-of it takes about seven minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean mask made
+of it takes about ten minutes on two quiet cores, ``--quick`` one. A window is given to PyTorch as a boolean mask made
 before: it has no other way to say it. A growing cache has one key more at every call.
 ``--seconds`` ends after so many, and leaves what was measured in partial.json, from where the next run goes on: a
-machine need not be quiet for all of it at once. ``--processor-time`` is for a machine that others use: one thread, and
-the time that the processor gave to it. ``--patient`` waits until others leave the processors alone, and measures a form
-again where they did not meanwhile (Linux counts their time); what they took is in the results.
+machine need not be quiet for all of it at once. A run that is interrupted goes on there as well. ``--every 20`` is a
+first look at one form of twenty, which writes nothing. ``--processor-time`` is for a machine that others use: one
+thread, and the time that the processor gave to it. ``--patient`` waits until others leave the processors alone, and
+measures a form again where they did not meanwhile (Linux counts their time); what they took is in the results.
 """
 
 import argparse
@@ -21,6 +23,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -42,6 +45,8 @@ KINDS = ("dense", "causal", "boolean", "float", "groups", "cross", "decode", "gr
 WAYS = ("no_grad", "inference", "step")
 SECONDS_A_POINT = {False: 0.25, True: 0.05}
 MOST_ROUNDS, LEAST_ROUNDS = 1000, 6
+# What was measured is kept after so many forms.
+KEPT_EVERY = 50
 # Bounds of a median's 95 % confidence interval by the sign test, in standard deviations of ranks.
 DEVIATIONS = 1.96
 # Others leave a form alone that take less than this share of all processors meanwhile.
@@ -90,8 +95,32 @@ def bare(*given: Any, **options: Any) -> Tensor:
     return sdpa(*given, **options)
 
 
+def safe(  # noqa: PLR0913 - the signature of scaled_dot_product_attention
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """The least that is safe: options are looked at, and whether there are as many values as keys.
+
+    PyTorch's function reads past the end of values that are fewer. With as many bytes they have as many rows, for it
+    does compare heads and widths. Options that say nothing are not handed on, which takes longer than to look at them.
+    """
+    if key.nbytes != value.nbytes or dropout_p != 0.0:
+        raise ValueError("another function computes this")
+    if enable_gqa or scale is not None:
+        return sdpa(query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa)
+    if is_causal:
+        return sdpa(query, key, value, attn_mask, is_causal=True)
+    return sdpa(query, key, value, attn_mask)
+
+
 def calls(point: Point) -> tuple[dict[str, Callable[[], object]], str]:
-    """Ours, theirs, the bare function and theirs again, and what ours is explained as."""
+    """Ours, theirs, the bare function, the safe one and theirs again, and what ours is explained as."""
     dtype, kv = DTYPES[point.dtype], max(1, point.heads // 4) if point.kind == "groups" else point.heads
     queries = 1 if point.kind in ("decode", "growing") else point.n
     keys = 2 * point.n if point.kind in ("cross", "growing") else point.n
@@ -119,7 +148,7 @@ def calls(point: Point) -> tuple[dict[str, Callable[[], object]], str]:
         return call
 
     made = {"attenio_us": of(attention, mask, **window), "sdpa_us": of(sdpa, theirs_mask)}
-    made |= {"bare_us": of(bare, theirs_mask), "again_us": of(sdpa, theirs_mask)}
+    made |= {"bare_us": of(bare, theirs_mask), "safe_us": of(safe, theirs_mask), "again_us": of(sdpa, theirs_mask)}
     return made, explain(q, k, v, mask, **options, **window).choice.language
 
 
@@ -146,7 +175,8 @@ def sampled(point: Point, seconds: float, clock: Callable[[], float]) -> dict[st
     found = {name: round(median(each), 3) for name, each in ratios.items()}
     low, high = interval(ratios["ratio"])
     found |= {"ratio_low": round(low, 3), "ratio_high": round(high, 3)}
-    return {"point": asdict(point), "name": point.name, "runs": runs, **found, **samples}
+    load = round(os.getloadavg()[0], 1)
+    return {"point": asdict(point), "name": point.name, "runs": runs, "load": load, **found, **samples}
 
 
 def seconds_of_others() -> float:
@@ -182,6 +212,21 @@ def rounds_of(samples: dict[str, list[float]], other: str) -> list[float]:
     return [theirs / ours for theirs, ours in rounds if ours > 0.0]
 
 
+def look(some: list[Point], measure: Callable[[Point], dict[str, Any]]) -> None:
+    """Print how many microseconds each function takes more than PyTorch's in some forms, and their medians."""
+    names, found = ("attenio_us", "bare_us", "safe_us", "again_us"), []
+    for point in some:
+        each = measure(point)
+        rounds = [zip(each[name], each["sdpa_us"], strict=True) for name in names]
+        found.append([median(ours - theirs for ours, theirs in pairs) for pairs in rounds])
+        print(f"{point.name}: {each['ratio']:.2f}", *(f"{more:.1f}" for more in found[-1]), flush=True)
+    for step in (False, True):
+        mine = [each for point, each in zip(some, found, strict=True) if (point.way == "step") == step]
+        if mine:
+            columns = zip(*mine, strict=True)
+            print("with gradients" if step else "without", *(f"{median(column):.1f}" for column in columns))
+
+
 def main() -> None:
     torch.manual_seed(SEED)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -189,6 +234,7 @@ def main() -> None:
     parser.add_argument("--processor-time", action="store_true", help="of one thread, on a machine that others use too")
     parser.add_argument("--patient", action="store_true", help="wait for quiet, on a machine that others use at times")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so many, to go on another time")
+    parser.add_argument("--every", type=int, default=1, help="a first look at one form of so many; writes nothing")
     asked = parser.parse_args()
     quick, clock = asked.quick, time.process_time if asked.processor_time else time.perf_counter
     if asked.processor_time:
@@ -196,6 +242,10 @@ def main() -> None:
     made = {"provenance": asdict(provenance()), "seed": SEED, "torch": torch.__version__, "quick": quick}
     made |= {"machine": platform.machine(), "capability": torch.backends.cpu.get_cpu_capability()}
     made |= {"threads": torch.get_num_threads(), "processor_time": asked.processor_time}
+    measure = partial(sampled_in_quiet if asked.patient else sampled, seconds=SECONDS_A_POINT[quick], clock=clock)
+    if asked.every > 1:
+        look(list(points(quick=quick))[:: asked.every], measure)
+        return
     known = json.loads(PARTIAL.read_text(encoding="utf-8")) if PARTIAL.exists() else {}
     if any(known.get(name) != made[name] for name in made if name != "provenance"):
         known = {}  # of something else
@@ -204,11 +254,13 @@ def main() -> None:
     for point in points(quick=quick):
         if point.name in done:
             continue
-        if time.perf_counter() > end:
+        ends = time.perf_counter() > end
+        if ends or len(results) % KEPT_EVERY == 0:
             write_atomically(PARTIAL, json.dumps(made | {"results": results}) + "\n")
+        if ends:
             print(f"{len(results)} forms so far; run it again to go on")
             return
-        results.append((sampled_in_quiet if asked.patient else sampled)(point, SECONDS_A_POINT[quick], clock))
+        results.append(measure(point))
         print(f"{point.name}: {results[-1]['ratio']:.2f}", flush=True)
     write_atomically(HERE / "results.json", json.dumps(made | {"results": results}) + "\n")
     PARTIAL.unlink(missing_ok=True)

@@ -37,7 +37,7 @@ from attenio.names import refuse_keyword
 
 _type, _is_compiling, _is_grad_enabled = type, torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
 _BOOL, _ANY_TYPE, _WIDE_TYPES = torch.bool, is_any_type_fast(), frozenset((torch.float32, torch.float64))
-_is_any_autocast_enabled = torch._C._is_any_autocast_enabled
+_is_any_autocast_enabled, _transforms = torch._C._is_any_autocast_enabled, torch._C._are_functorch_transforms_active
 # As beside.is_short has it; and the form of the last call that was looked up, as layers repeat it: by keys and type
 # alone where gradients of short calls are enabled.
 _short_bytes = 0
@@ -72,10 +72,13 @@ def _looked_up(form: Form, size: int | None = None) -> Way | None:
 
 
 def _are_few(keys: torch.Size, size: int, dtype: torch.dtype) -> bool:
-    """Whether calls with these keys of so many bytes, gradients enabled, go to PyTorch whatever is estimated."""
+    """Whether calls with these keys of so many bytes, gradients enabled, go to PyTorch whatever is estimated.
+
+    Not the first of them under autocast, which makes another type of theirs, or within a transform.
+    """
     global _few_keys
     few = 8 * size <= _short_bytes and keys[-1] <= MOST_VALUE_WIDTH and is_short_step(keys, size, dtype)
-    if few and not _is_any_autocast_enabled():
+    if few and not (_is_any_autocast_enabled() or _transforms() or forward_ad._current_level >= 0):
         _few_keys = keys, dtype
         return True
     return False
@@ -177,6 +180,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                             not enable_gqa
                             and keys == few[0]
                             and query.dtype is few[1]
+                            and query.nbytes  # gradients beside no queries are zeros, and PyTorch's function has none
                             and (_ANY_TYPE or not _is_any_autocast_enabled())  # which takes a microsecond to ask
                         ):
                             plain = True
@@ -188,7 +192,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                                 )
                             plain = (
                                 form == _plain
-                                or (not enable_gqa and _are_few(keys, key.nbytes, query.dtype))
+                                or (not enable_gqa and query.nbytes and _are_few(keys, key.nbytes, query.dtype))
                                 or (way := _looked_up(form)) is PLAIN
                             )
                         if plain and attn_mask is not None and kind is not _BOOL and mask[2] != attn_mask._version:
