@@ -16,6 +16,7 @@ from attenio.errors import DoesNotFit
 from attenio.masks.patterns import Band
 from attenio.pebbling.row_games import AttentionGame
 from attenio.planning import best_plan_for
+from attenio.planning.training import training_plan_for
 from attenio.workload import Direction, Workload
 
 from .random_runs import Name, RandomRun, Word, effective_products
@@ -211,7 +212,7 @@ def test_words_that_come_again_are_those_of_the_theorem(few: int, more: int, d: 
             assert words_again((n, m, d, dv), fast_words, way) == max(math.floor(min(cases)), 0)
 
 
-def test_heads_are_added_up_and_shared_prefixes_windows_several_memories_and_saved_probabilities_say_nothing():
+def test_heads_are_added_up_and_shared_prefixes_windows_and_several_memories_say_nothing():
     one, fast_words = Workload(queries=4096, keys=2048, d=8), 20_000
     many = Workload(queries=1024, keys=2048, d=8, heads=8, kv_heads=2, batch=3)
     assert (
@@ -230,4 +231,46 @@ def test_heads_are_added_up_and_shared_prefixes_windows_several_memories_and_sav
     assert told(one)
     assert told(backward)
     assert not told(one, units=2)
-    assert not told(backward, probabilities_saved=True)
+    assert not told(backward, units=2, probabilities_saved=True)
+
+
+@laws
+@given(st.integers(8, 200), st.integers(1, 3), st.integers(1, 3), st.floats(0.2, 2.2))
+def test_no_training_step_moves_less_than_a_forward_pass_and_stays_less_a_fast_memory(
+    n: int, d: int, dv: int, share: float
+) -> None:
+    fast_words = int(share * n * (d + dv)) + 8
+    for mask in ("dense", "causal"):
+        workload = Workload(n=n, d=d, value_dim=dv, mask=mask, direction="training")
+        stays = single_stays(workload, fast_words, direction=WAYS[1], saved=True).words
+        forward = workload.towards(WAYS[0]).compulsory_words
+        assert forward + stays - fast_words <= training_plan_for(workload, fast_words).moved_words
+
+
+def test_probabilities_that_are_given_cost_a_few_squares_of_widths_and_a_step_in_order_takes_that():
+    n, d = 65_536, 64
+    backward = Workload(n=n, d=d, direction="backward")
+    for share in (1, 1.5, 2):
+        fast_words = int(share * n * d)
+        made, given = (single_stays(backward, fast_words, direction=WAYS[1], saved=saved) for saved in (False, True))
+        assert made.words - given.words == 4 * 3 * d * 2 * d
+        assert given.words == 11 * n * d - fast_words - (4 + 48) * d * d + 8 * d
+        assert not any("no probability" in each for each in given.assumptions)
+    step = Workload(n=n, d=d, direction="training")
+    found = {bound.theorem: bound for bound in bounds_for(step, 2 * n * d)}
+    assert found["step-in-order"].regime == "compulsory forward + single-gradient-stays backward - M"
+    assert found["step-in-order"].words == 4 * n * d + given.words - 2 * n * d
+
+
+@pytest.mark.parametrize("told", [1, 2])
+def test_pairs_excuse_fewer_keys_where_more_rows_are_told_apart(told: int) -> None:
+    """The count of a moment: pairs that excuse keys, some of them in fast memory, and what is left of it for keys."""
+    random = np.random.default_rng(told)
+    for _ in range(500):
+        needed, keys = (int(each) for each in random.integers(1, 40, 2))
+        inside, outside, kept = (int(each) for each in random.integers(0, 400, 3))  # open, to be loaded, since the cut
+        fast_words = inside + int(random.integers(0, 2000))
+        excused = min(keys, (inside + outside + kept) // (told * needed))
+        absent = max(0, needed * (keys - excused) - (fast_words - inside))
+        lost = Fraction(outside + kept, told)
+        assert absent >= needed * keys - fast_words - lost

@@ -102,7 +102,7 @@ def _every_bound(workload: Workload, fast_words: int, units: int, *, makes_score
             return (
                 compulsory(workload),
                 *_gradient_bounds(workload, fast_words, units),
-                *(_with_scores_made(workload, fast_words, units) if makes_scores else ()),
+                *(_with_scores_made if makes_scores else _with_scores_saved)(workload, fast_words, units),
                 fast_products(workload, fast_words, units=units),
                 *growth_of_gradients(workload, fast_words),
             )
@@ -125,7 +125,8 @@ def _in_order(workload: Workload, fast_words: int, units: int, forward: tuple[Lo
     """The strongest bounds of both passes of a step, one after the other; the second may find probabilities saved."""
     alone = workload.towards(Direction.BACKWARD)
     first = largest_ordinary((compulsory(workload.towards(Direction.FORWARD)), *forward))
-    second = largest_ordinary((compulsory(alone), *_gradient_bounds(alone, fast_words, units)))
+    stays = _with_scores_saved(alone, fast_words, units)
+    second = largest_ordinary((compulsory(alone), *_gradient_bounds(alone, fast_words, units), *stays))
     return step_in_order(first, second, fast_words, units=units)
 
 
@@ -141,6 +142,11 @@ def _with_scores_made(workload: Workload, fast_words: int, units: int) -> tuple[
     """The bounds of a backward pass that finds no probabilities saved."""
     stays = (single_stays(workload, fast_words, direction=Direction.BACKWARD),) if units == 1 else ()
     return (five_products(workload, fast_words, units=units), *stays)
+
+
+def _with_scores_saved(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
+    """The bounds of a backward pass that looks at stays and may find probabilities saved."""
+    return (single_stays(workload, fast_words, direction=Direction.BACKWARD, saved=True),) if units == 1 else ()
 
 
 def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:

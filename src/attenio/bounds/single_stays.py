@@ -23,8 +23,12 @@ def rectangle(band: Band) -> tuple[Counts, Counts]:
     return where(whole, rows, 0), where(whole, keys, 0)
 
 
-def words_again(shape: tuple[Counts, Counts, Counts, Counts], fast_words: Counts, direction: Direction) -> Counts:
+def words_again(
+    shape: tuple[Counts, Counts, Counts, Counts], fast_words: Counts, direction: Direction, *, saved: bool = False
+) -> Counts:
     """Words that come again where so many rows need so many keys of these widths; for whole numbers or arrays of them.
+
+    ``saved``, of a gradient that may have been given probabilities: twice as many rows and keys are told apart.
 
     >>> words_again((4096, 4096, 64, 64), 4096 * 64, Direction.FORWARD) / (4096 * 64)
     0.86...
@@ -36,19 +40,21 @@ def words_again(shape: tuple[Counts, Counts, Counts, Counts], fast_words: Counts
         gathered = (rows + keys) * d - fast_words - d * d - 4 * (both - 1) * d
         return larger(smaller(spread, gathered), 0)
     needed = d + both
+    told = 2 * needed if saved else needed
     over = smaller(rows, keys) * needed - fast_words
-    half = smaller(rows, keys) * both // 2 - (2 * needed - 1) * both
-    gathered = (rows + keys) * both - fast_words - both * both - 4 * (needed - 1) * both
+    half = smaller(rows, keys) * both // 2 - (2 * told - 1) * both
+    gathered = (rows + keys) * both - fast_words - both * both - 4 * (told - 1) * both
     return larger(smaller(over + smaller(over, larger(half, 0)), gathered), 0)
 
 
-def single_stays(workload: Workload, fast_words: int, *, direction: Direction) -> LowerBound:
+def single_stays(workload: Workload, fast_words: int, *, direction: Direction, saved: bool = False) -> LowerBound:
     """Compulsory words, and those that come again because rows and keys do not fit at one time.
 
     Theorem: if n rows need m keys, each of them, then forward words >= compulsory + min((n+m) d - M - d²
     - 4(d+dv-1)d, n(d+dv) - M, m(d+dv) - M). For one dense head of equal widths that is 6nd - M, up to 9d². The
-    gradient, up to M = 2nd: 11nd - M, up to 28d².
-    Assumes: as output-epochs and gradient-rows, of the gradient that no probabilities are given; one fast memory.
+    gradient, up to M = 2nd: 11nd - M, up to 28d²; up to 52d² if probabilities may be given (``saved``).
+    Assumes: as output-epochs and gradient-rows, of the gradient unless ``saved`` that no probabilities are given; one
+    fast memory.
     Regime: fast memories from nd to 2nd words, under a causal mask from half of that.
     Proof: docs/theory/single_stays.md
 
@@ -66,15 +72,16 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction) -
             if isinstance(pattern, Band):
                 rows, keys = rectangle(pattern)
                 shape = (workload.group * int(rows), int(keys), workload.d, workload.value_dim)
-                again += count * int(words_again(shape, fast_words, direction))
+                again += count * int(words_again(shape, fast_words, direction, saved=saved))
     return LowerBound(
         theorem="single-stays" if forward else "single-gradient-stays",
         words=alone.compulsory_words + workload.batch * workload.kv_heads * again,
         strength=Strength.ORDINARY,
-        covers=OWN_SUMS if forward else MAKES_SCORES,
+        covers=OWN_SUMS if forward or saved else MAKES_SCORES,
         regime="fast memory for half of the rows and keys to all of them; under a causal mask a quarter to a half",
         assumptions=(
-            *(FORWARD_SUMS if forward else (*BACKWARD_SUMS, _NOTHING_GIVEN)),
+            *(FORWARD_SUMS if forward else BACKWARD_SUMS),
+            *(() if forward or saved else (_NOTHING_GIVEN,)),
             "recomputation allowed",
             "one fast memory, empty at the beginning",
         ),

@@ -93,18 +93,18 @@ class _Asked:
             least_words[index] = edge_words(edges, d, value_dim, fast_words, direction)
         return least_words
 
-    def _again(self, direction: Direction) -> Ints:
+    def _again(self, direction: Direction, *, saved: bool) -> Ints:
         """Words of a KV head that come again, on one fast memory."""
         cases, place = self.cases, self.place
         rows, keys = rectangle(take(cases.band, place))
         shape = cases.group[place] * rows, keys, cases.d[place], cases.value_dim[place]
-        return np.where(self.units == 1, words_again(shape, self.columns[2], direction), 0)
+        return np.where(self.units == 1, words_again(shape, self.columns[2], direction, saved=saved), 0)
 
     def bound(self, direction: Direction, *, saved: bool = False) -> tuple[Ints, NDArray[np.bool_]]:
         """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
         cases, place = self.cases, self.place
         own, shared = _compulsory(cases, direction)
-        again = 0 * place if saved or direction is Direction.TRAINING else self._again(direction)
+        again = 0 * place if direction is Direction.TRAINING else self._again(direction, saved=saved)
         compulsory, exact = _product_sum((cases.group[place], own[place], shared[place] + again), self.runs)
         if saved:
             floor = gradient_words(self.scores, *self.widths_and_memory)
