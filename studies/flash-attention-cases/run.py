@@ -22,6 +22,7 @@ from torch import Tensor
 
 from attenio import attention
 from attenio.files import write_atomically
+from attenio.kernels.replay import set_stand_ins
 from attenio.measurement.provenance import provenance
 from attenio.measurement.software import software_of
 
@@ -198,6 +199,7 @@ def main() -> None:
     parser.add_argument("--commit", help="of attenio, where git is not there to ask")
     given = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
+    set_stand_ins(False)
     made = {**asdict(provenance()), **software_of(given.device)}
     if given.commit:
         made["commit"] = given.commit

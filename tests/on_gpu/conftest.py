@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attenio.kernels.replay import repeating
+from attenio.kernels.replay import repeating, set_stand_ins
 
 _HOPPER = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 collect_ignore_glob = [] if _HOPPER and "TRITON_INTERPRET" not in os.environ else ["test_*.py"]
@@ -47,8 +47,9 @@ def _family(item: pytest.Item) -> str:
 
 @pytest.fixture(autouse=True)
 def anew() -> None:
-    """The same numbers whichever tests run, and no call that takes the way of a call in another test."""
+    """The same numbers whichever tests run, no call that takes the way of a call in another test, or a stand-in."""
     torch.manual_seed(0)
+    set_stand_ins(False)
     repeating.forget()
 
 

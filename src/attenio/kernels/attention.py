@@ -143,7 +143,7 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     Jagged nested tensors (sequences, heads, tokens, width) are packed sequences, and give a jagged one: ``cu_seqlens``
     and what counts tokens of the whole batch are not given with them.
     ``deterministic``: asks for gradients that repeat to the bit, as ``torch.use_deterministic_algorithms`` does for
-    everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not.
+    everything; only those of heads up to 128 wide on Hopper GPUs otherwise may not, and sizes that are compiled for.
     """
     kind: Any = None  # a mask's type, or a window
     way: Way | None = None

@@ -26,6 +26,7 @@ from attenio.kernels.cpu.host import host_machine, private_boundary
 from attenio.kernels.cpu.library import Sizes, library_first
 from attenio.kernels.gpu.capability import gpu_at, gpu_named, is_hopper
 from attenio.kernels.replay.compiling import remember_triton_key
+from attenio.kernels.replay.standing_in import waiting
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Mask
 from attenio.planning import Dataflow
@@ -85,7 +86,8 @@ def workload_of(problem: KernelProblem, mask: Mask, dtype: ElementType) -> Workl
 def choose(problem: KernelProblem, place: Place, sizes: Sizes | None = None) -> Choice:
     """What ``attention()`` runs there; ``sizes`` are those by which a CPU's call may go to PyTorch's own attention."""
     if not place.is_cpu:
-        choice: Choice = _gpu_backend(place.machine).choose(problem, place.processors)
+        with waiting():
+            choice: Choice = _gpu_backend(place.machine).choose(problem, place.processors)
         return choice
     if sizes is not None and library_first(sizes):
         return choose_library(problem, sizes)

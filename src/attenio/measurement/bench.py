@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput
+from attenio.kernels.replay import without_stand_ins
 from attenio.measurement.contenders import Contender, contenders, random_inputs
 from attenio.measurement.exact import Inputs, compared, exact_part
 from attenio.measurement.record import Record
@@ -22,6 +23,7 @@ _MOST_SETS = 8
 Progress = Callable[[int, int], None]
 
 
+@without_stand_ins()
 def bench(
     workload: Workload,
     device: str,

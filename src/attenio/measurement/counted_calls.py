@@ -16,6 +16,7 @@ from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.call import call_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.choice import backend_of
+from attenio.kernels.replay import set_stand_ins
 from attenio.measurement.contenders import contenders, random_inputs
 from attenio.measurement.exact import Inputs, window_of
 from attenio.measurement.ncu import range_of_call
@@ -29,6 +30,7 @@ _WARM = 2
 
 def main(asked: str) -> None:
     """Run what is asked, one call after the other, and print what is known of each."""
+    set_stand_ins(False)
     filler = torch.randn(torch.cuda.get_device_properties(0).L2_cache_size, device="cuda")
     for number, each in enumerate(json.loads(asked)):
         try:

@@ -6,13 +6,15 @@ import sys
 
 import torch
 
+from attenio.kernels.replay import set_stand_ins
 from attenio.measurement.installation import version_of
 
 _PACKAGES = ("triton", "jax", "jaxlib", "numpy")
 
 
 def expect_gpu() -> None:
-    """End a study of GPUs in a line where there is none."""
+    """End a study of GPUs in a line where there is none; else no kernel stands in for a better one from now on."""
+    set_stand_ins(False)
     if not torch.cuda.is_available():
         print("this study measures an NVIDIA GPU, and PyTorch sees none; run it where there is one", file=sys.stderr)
         raise SystemExit(2)

@@ -14,7 +14,7 @@ from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended, with_sink
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.hopper import forward, gluon_attenio
+from attenio.kernels.hopper import forward, gluon_attenio, kind
 from attenio.kernels.hopper.tiles import WIDE_TILES, GluonTiles
 from attenio.planning.shared_cache import traffic
 
@@ -146,8 +146,8 @@ def test_weights_that_are_powers_of_two_give_exact_sums():
 def test_heads_too_large_for_the_cache_are_walked_together(monkeypatch, tiles):
     problem = problem_of((1, 1, 2, 300, 320, 64, 64))
     apart = run(problem, tiles_of(), programs=2)
-    monkeypatch.setattr(forward, "PACE", 1)
-    monkeypatch.setattr(forward, "_cache_bytes", lambda: 1)
+    monkeypatch.setattr(kind, "PACE", 1)
+    monkeypatch.setattr(kind, "cache_bytes", lambda: 1)
     # The interpreter runs one program after another: each waits in vain for the next, and goes on.
     together = run(problem, tiles, programs=2)
     assert float((together.output.float() - apart.output.float()).abs().max()) <= 4e-3

@@ -21,6 +21,7 @@ from attenio.kernels.hopper.cuda.proving import is_proven
 from attenio.kernels.hopper.cuda.source import source
 from attenio.kernels.hopper.cuda.tiles import WIDTHS, CudaTiles, cuda_columns, cuda_tiles
 from attenio.kernels.hopper.descriptors import in_sectors
+from attenio.kernels.hopper.kind import ForwardKind
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
 from attenio.kernels.hopper.tiles import SHARED_BYTES
 
@@ -67,7 +68,7 @@ def test_all_rows_of_the_problem_that_proves_a_kernel_see_a_key(monkeypatch, wid
     monkeypatch.setattr(forward, "is_proven", lambda _name, _dtype, _device, both: both() is None)
     query = torch.zeros(1, 1, 1, 64, widths[0], dtype=torch.bfloat16)
     heads = {"query": query, "key": query[:, 0], "value": torch.zeros(1, 1, 64, widths[1])}
-    kind = forward._Kind.of(KernelProblem(**heads, visible=Visibility(group=1), scale=1.0))
+    kind = ForwardKind.of(KernelProblem(**heads, visible=Visibility(group=1), scale=1.0))
     assert all(forward._cuda_is_proven(tiles, kind) for tiles in cuda_tiles(*widths))
     assert len(tried) == len(cuda_tiles(*widths)) and all(keys >= queries for queries, keys in tried)
 

@@ -30,7 +30,7 @@ class Choice:
 
     ``split`` are the runs that keys are cut into. ``own`` runs over the keys behind a prefix that requests share.
     ``why_not`` says of other kernels why they do not run. ``values_in_keys``: values are the first columns of keys, and
-    the kernel reads both at once.
+    the kernel reads both at once. ``awaited`` are settings of a better kernel that this one stands in for.
     """
 
     dataflow: Dataflow
@@ -43,6 +43,7 @@ class Choice:
     own: "Choice | None" = None
     why_not: tuple[str, ...] = ()
     values_in_keys: bool = False
+    awaited: Any = None
 
     @property
     def folds_sinks(self) -> bool:

@@ -4,6 +4,7 @@ Kernels are imported where they are launched: Triton reads the text of a kernel 
 than the rest of a first call.
 """
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import torch
@@ -13,11 +14,13 @@ from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended, Gradients, Saved
 from attenio.kernels.hopper import decode, forward, latent, single_precision
+from attenio.kernels.hopper.cuda.driver import loads_while_capturing
 from attenio.kernels.hopper.cuda.split_latents import CudaLatentTiles
 from attenio.kernels.hopper.decode import DecodeTiles
 from attenio.kernels.hopper.latent import LatentTiles
 from attenio.kernels.hopper.single_precision import PartsTiles
 from attenio.kernels.hopper.tiles import HopperTiles
+from attenio.kernels.replay.standing_in import note_stand_in
 from attenio.planning.shared_cache import Grid, Sweep
 
 __all__ = ["attend", "choose", "choose_backward", "gradients", "grids", "run", "run_backward"]
@@ -68,10 +71,16 @@ def attend(problem: KernelProblem) -> Attended:
 def choose_backward(
     problem: KernelProblem, processors: int | None = None, *, with_bias: bool = False, tries: bool = False
 ) -> Choice:
-    """What computes the gradients; with ``tries`` a kernel that is not proven yet is tried on this device."""
+    """What computes the gradients; with ``tries`` a kernel that is not proven yet is tried on this device.
+
+    With these another one may stand in for it, too.
+    """
     from attenio.kernels.hopper import backward as backward_pass
 
     reason = "the gradient of a mask is computed by portable kernels" if with_bias else backward_pass.why_not(problem)
+    standing_in = backward_pass.stand_in(problem) if reason is None and tries else None
+    if standing_in is not None:
+        return standing_in
     if reason is None and backward_pass.is_proven(problem, tries=tries):
         return backward_pass.choose(problem)
     if _is_single(problem) and not with_bias:
@@ -95,7 +104,13 @@ def run_backward(problem: KernelProblem, saved: Saved, choice: Choice, *, with_b
 
 def gradients(problem: KernelProblem, saved: Saved, *, with_bias: bool = False) -> Gradients:
     """Gradients of everything, from what the forward pass saved."""
-    return run_backward(problem, saved, choose_backward(problem, with_bias=with_bias, tries=True), with_bias=with_bias)
+    captures = problem.query.is_cuda and torch.cuda.is_current_stream_capturing()
+    with loads_while_capturing() if captures else nullcontext():
+        choice = choose_backward(problem, with_bias=with_bias, tries=True)
+        found = run_backward(problem, saved, choice, with_bias=with_bias)
+    if choice.awaited is not None:
+        note_stand_in()
+    return found
 
 
 def grids(problem: KernelProblem, *, backward: bool) -> tuple[Grid | Sweep, ...] | None:

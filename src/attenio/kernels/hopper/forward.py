@@ -1,26 +1,28 @@
 """The forward pass on Hopper: which problems it takes, and with which tiles and lists they run."""
 
 from collections.abc import Sequence
-from functools import cache, lru_cache, partial
-from typing import NamedTuple
+from contextlib import nullcontext
+from functools import lru_cache, partial
 
 import torch
 from torch import Tensor
 
-from attenio.catalogue import machine_named
 from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.gpu.band import FAR, Band
+from attenio.kernels.gpu.band import FAR
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper import gluon_attenio as gluon
+from attenio.kernels.hopper import standing_in
 from attenio.kernels.hopper.cuda import attenio as cuda
-from attenio.kernels.hopper.cuda.proving import can_compile, is_proven
+from attenio.kernels.hopper.cuda.driver import loads_while_capturing
+from attenio.kernels.hopper.cuda.proving import can_compile, is_known, is_proven
 from attenio.kernels.hopper.cuda.tiles import CudaTiles
 from attenio.kernels.hopper.descriptors import ELEMENTS
+from attenio.kernels.hopper.kind import ForwardKind, cache_bytes
 from attenio.kernels.hopper.proving import forward_by_definition, is_right, small_problem
-from attenio.kernels.hopper.ranking import Extent, ranked_tiles
+from attenio.kernels.hopper.ranking import Extent, ordered_tiles, ranked_tiles
 from attenio.kernels.hopper.schedule import LaunchPlan, key_tiles, paced_schedule, schedule
 from attenio.kernels.hopper.tiles import (
     ROWS,
@@ -32,6 +34,7 @@ from attenio.kernels.hopper.tiles import (
     computed_width,
     hopper_tiles,
 )
+from attenio.kernels.replay.standing_in import Awaited, may_stand_in, note_stand_in, waiting
 from attenio.planning import Dataflow, Tiles
 from attenio.planning.shared_cache import Grid
 
@@ -39,8 +42,6 @@ _GROUPS = (
     "each consumer warpgroup has 64 rows, their outputs and scores in fp32, and keys on their way take room as well;"
     " of the tiles that fit so these take the least time"
 )
-# Programs that walk keys together synchronise every PACE key tiles.
-PACE = 32
 # So many programs at one head read its keys from memory once, more or less: heads of a run need not fit in L2 then, and
 # programs of a long run end nearer together (measured: 7 percent at 11 causal heads of 16K x 192, all in one run).
 _WALK_TOGETHER = 12
@@ -69,7 +70,7 @@ def why_not(problem: KernelProblem, processors: int | None = None) -> str | None
         return f"there are fewer than {ROWS} rows, and fewer heads than SMs"
     if problem.prefix and can_stack(problem):
         return "a shared prefix is computed for all requests at once"
-    if _captures(query.device) and _Kind.of(problem) not in _settled:
+    if _captures(query.device) and ForwardKind.of(problem) not in _settled:
         return "a CUDA graph is captured, and takes what has run before"
     return None
 
@@ -80,15 +81,60 @@ def supports(problem: KernelProblem) -> bool:
 
 
 def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
-    """What runs for a problem that ``supports`` accepts."""
-    kind = _Kind.of(problem)
-    settled = _settled.get(kind) if processors is None else None
-    tiles = candidates(kind, processors)[0] if settled is None else settled.tiles
-    return _choice(tiles, kind.queries, kind.keys)
+    """What runs for a problem that ``supports`` accepts; here that may be what stands in for it."""
+    kind = ForwardKind.of(problem)
+    if processors is not None:
+        return _choice(candidates(kind, processors)[0], kind.queries, kind.keys)
+    settled = _settled.get(kind)
+    if settled is None:
+        tiles, awaited = _first_tiles(problem, kind)
+    elif settled.awaited is None:
+        tiles, awaited = settled.tiles, None
+    else:
+        tiles, awaited = _tiles_meanwhile(problem, kind, settled, settled.awaited)
+    return _choice(tiles, kind.queries, kind.keys, awaited)
+
+
+def _first_tiles(problem: KernelProblem, kind: ForwardKind) -> tuple[HopperTiles, HopperTiles | None]:
+    """Tiles that run for a kind that has not run yet, and those that they stand in for.
+
+    Where nothing is compiled that could, tiles with masks are compiled first: they can for every other length.
+    """
+    waits = _captures(kind.device) or not may_stand_in(deterministic=problem.deterministic)
+    if waits or not standing_in.compiles_for(kind.device):
+        return candidates(kind)[0], None
+    best = candidates(kind, tries=False)[0]
+    if best != WIDE_TILES and not standing_in.is_compiled(problem, kind, best, to_be_tried=not _is_known(best, kind)):
+        ordered = ordered_tiles(*kind.columns, *_ranked_for(kind), cuda=_takes_cuda(kind))
+        other = standing_in.compiled_of(ordered, problem, kind, partial(_is_known, kind=kind))
+        if other is not None:
+            return other, best
+        masked = standing_in.with_masks(kind, best)
+        if masked is not None and candidates(kind)[0] == best:
+            return masked, best
+    return candidates(kind)[0], None
+
+
+def _tiles_meanwhile(
+    problem: KernelProblem, kind: ForwardKind, settled: LaunchPlan, awaited: Awaited
+) -> tuple[HopperTiles, HopperTiles | None]:
+    """The same for a kind that a stand-in has computed.
+
+    While a CUDA graph is captured nothing is tried: tiles that are not known to be right leave it to the stand-in.
+    """
+    better: HopperTiles = awaited.better.tiles
+    if _captures(kind.device):
+        awaited.wait()
+        is_usable = not awaited.has_failed and _is_known(better, kind)
+        return (better, None) if is_usable else (settled.tiles, better)
+    if may_stand_in(deterministic=problem.deterministic) and not awaited.is_ready:
+        return settled.tiles, better
+    awaited.wait()
+    return candidates(kind)[0], None
 
 
 @lru_cache(maxsize=1024)
-def _choice(tiles: HopperTiles, queries: int, keys: int) -> Choice:
+def _choice(tiles: HopperTiles, queries: int, keys: int, awaited: HopperTiles | None = None) -> Choice:
     return Choice(
         dataflow=Dataflow.ATTENIO,
         tiles=Tiles.of(query_tile=min(queries, tiles.row_tile), key_tile=min(keys, tiles.key_tile)),
@@ -96,72 +142,67 @@ def _choice(tiles: HopperTiles, queries: int, keys: int) -> Choice:
         name=tiles.kernel_name,
         kernel=tiles,
         why=_GROUPS,
+        awaited=awaited,
     )
 
 
 def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
     """Attention of a problem that ``supports`` accepts."""
-    query, kind = problem.query, _Kind.of(problem)
+    query, kind = problem.query, ForwardKind.of(problem)
     shape, device = query.shape[:-1], query.device
     output = torch.empty((*shape, kind.width), dtype=query.dtype, device=device)
     largest, total = (torch.empty(shape, dtype=torch.float32, device=device) for _ in range(2))
-    attended, plan = Attended(output, largest, total), _settled.get(kind)
-    tiles = (choose(problem) if choice is None else choice).kernel
-    if plan is None or plan.tiles != tiles:
-        plan = _plan(kind, tiles)
-        _settle(kind, plan)
-    elif _captures(device):
+    attended, choice = Attended(output, largest, total), choose(problem) if choice is None else choice
+    before, plan = _settled.get(kind), _planned(kind, choice)
+    captures = _captures(device)
+    if captures:
         _captured[kind] = plan
-    _launch(problem, attended, plan)
+    is_new = before is None or before.tiles != plan.tiles
+    with loads_while_capturing() if captures and is_new else nullcontext():
+        _launch(problem, attended, plan)
+    if choice.awaited is not None:
+        _await(problem, kind, plan, choice.awaited)
     return attended
+
+
+def _planned(kind: ForwardKind, choice: Choice) -> LaunchPlan:
+    """The plan of a choice, which is settled unless it stands in for another."""
+    plan = _settled.get(kind)
+    awaited = None if plan is None else plan.awaited
+    if plan is not None and plan.tiles == choice.kernel and (awaited is None or choice.awaited is not None):
+        return plan
+    is_made = awaited is not None and awaited.better.tiles == choice.kernel
+    plan = awaited.better if awaited is not None and is_made else _plan(kind, choice.kernel)
+    if choice.awaited is None:
+        _settle(kind, plan)
+    return plan
+
+
+def _await(problem: KernelProblem, kind: ForwardKind, plan: LaunchPlan, tiles: HopperTiles) -> None:
+    """After a launch: compile what it stands in for, unless that was begun.
+
+    Its plan is made here, too: while a CUDA graph is captured it could not be.
+    """
+    awaited = plan.awaited
+    if awaited is None:
+        better = _plan(kind, tiles)
+        begun = standing_in.begin_compiling(problem, kind, better, to_be_tried=not _is_known(tiles, kind))
+        awaited = Awaited(better, begun)
+        _settle(kind, plan._replace(awaited=awaited))
+    if not awaited.has_failed:
+        note_stand_in()
 
 
 def run(problem: KernelProblem, attended: Attended, tiles: HopperTiles) -> None:
     """Attention with these tiles, whichever are the best."""
-    kind = _Kind.of(problem)
+    kind = ForwardKind.of(problem)
     _launch(problem, attended, _plan(kind, tiles))
-
-
-class _Kind(NamedTuple):
-    """What tiles and schedules depend on."""
-
-    batch_heads: int
-    queries: int
-    keys: int
-    band: Band
-    d: int
-    width: int
-    dtype: torch.dtype
-    device: torch.device
-    capped: bool = False
-
-    @classmethod
-    def of(cls, problem: KernelProblem) -> "_Kind":
-        batch, kv_heads, group, queries, d = problem.query.shape
-        return cls(
-            batch * kv_heads * group, queries, problem.keys, Band.of(problem), d, problem.value.shape[3],
-            problem.query.dtype, problem.query.device, bool(problem.softcap),
-        )  # fmt: skip
-
-    @property
-    def columns(self) -> tuple[int, int]:
-        """Columns of keys and of values that are computed with."""
-        return computed_width(self.d), computed_width(self.width)
-
-    @property
-    def head_bytes(self) -> int:
-        """Keys and values of one head."""
-        return self.keys * int(self.dtype.itemsize) * (self.d + self.width)
-
-    @property
-    def leaves_cache(self) -> bool:
-        """Whether a head fills more than half of L2, whose two halves hold copies for the SMs near them."""
-        return 2 * self.head_bytes > _cache_bytes()
 
 
 def grid_of(problem: KernelProblem) -> Grid:
     """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
-    kind, tiles = _Kind.of(problem), choose(problem).kernel
+    with waiting():
+        kind, tiles = ForwardKind.of(problem), choose(problem).kernel
     element, programs = int(kind.dtype.itemsize), tiles.blocks * processors_of(kind.device)
     return Grid(
         units=kind.batch_heads, rows=kind.queries, passing=min(kind.keys, kind.band.width), tile=tiles.row_tile,
@@ -172,15 +213,20 @@ def grid_of(problem: KernelProblem) -> Grid:
 
 # Plans of the kinds that have run, the older half of which is forgotten when they are many, and of those that a CUDA
 # graph was captured with: a graph holds addresses only, and what it reads must stay.
-_settled: dict[_Kind, LaunchPlan] = {}
-_captured: dict[_Kind, LaunchPlan] = {}
+_settled: dict[ForwardKind, LaunchPlan] = {}
+_captured: dict[ForwardKind, LaunchPlan] = {}
 _MOST_SETTLED = 512
+# Those of stand-ins that others have taken the place of.
+_left: list[LaunchPlan] = []
 
 
-def _settle(kind: _Kind, plan: LaunchPlan) -> None:
-    if len(_settled) >= _MOST_SETTLED:
+def _settle(kind: ForwardKind, plan: LaunchPlan) -> None:
+    if kind in _settled:
+        _left.append(_settled[kind])
+    if max(len(_settled), len(_left)) >= _MOST_SETTLED and not _captures(kind.device):
         if kind.device.type == "cuda":
             torch.cuda.synchronize(kind.device)  # launches of other streams may still read them
+        _left.clear()
         for old in list(_settled)[: _MOST_SETTLED // 2]:
             del _settled[old]
     _settled[kind] = plan
@@ -194,49 +240,72 @@ def _launch(problem: KernelProblem, attended: Attended, plan: LaunchPlan) -> Non
 
 
 @lru_cache(maxsize=16)
-def _plan(kind: _Kind, tiles: HopperTiles) -> LaunchPlan:
+def _plan(kind: ForwardKind, tiles: HopperTiles) -> LaunchPlan:
     """Schedule of a kind, kept on its device."""
     programs = tiles.blocks * processors_of(kind.device)
-    if tiles.keeps_pace and kind.band.is_dense and kind.leaves_cache and kind.keys % tiles.key_tile == 0:
+    pace = kind.pace_of(tiles)
+    if pace:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
-        lists, pace = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=PACE), PACE
+        lists = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=pace)
     else:
         lengths = key_tiles(
             kind.queries, kind.keys, kind.band, row_tile=tiles.row_tile, key_tile=tiles.key_tile,
             missing=tiles.missing_rows(kind.queries, kind.band),
         )  # fmt: skip
-        at_once = max(_cache_bytes() // 2 // kind.head_bytes, programs // _WALK_TOGETHER)
-        lists, pace = schedule(lengths, kind.batch_heads, programs=programs, heads_at_once=at_once), 0
+        at_once = max(cache_bytes() // 2 // kind.head_bytes, programs // _WALK_TOGETHER)
+        lists = schedule(lengths, kind.batch_heads, programs=programs, heads_at_once=at_once)
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (lists.starts, lists.entries))
     columns = tiles.columns(*kind.columns)
     return LaunchPlan(starts, entries, lists.programs, pace, lists.stretches, tiles, columns, kind.band)
 
 
-def candidates(kind: _Kind, processors: int | None = None) -> Sequence[HopperTiles]:
-    """Tiles that may run: for dense heads much larger than L2 those that read them from memory least often."""
+def candidates(kind: ForwardKind, processors: int | None = None, *, tries: bool = True) -> Sequence[HopperTiles]:
+    """Tiles that may run: for dense heads much larger than L2 those that read them from memory least often.
+
+    Unless this ``tries`` them, they are taken to be right until they are tried.
+    """
     (d, width), whole = kind.columns, kind.keys % WIDE_TILES.key_tile == 0
-    large = kind.band.is_dense and kind.head_bytes > 2 * _cache_bytes() and kind.queries >= WIDE_TILES.row_tile
+    large = kind.band.is_dense and kind.head_bytes > 2 * cache_bytes() and kind.queries >= WIDE_TILES.row_tile
     wide = large and whole and d == width and d in WIDE_WIDTHS and not kind.capped
-    if wide and _wide_is_proven(d, kind):
+    if wide and _wide_is_proven(d, kind, tries=tries):
         return (WIDE_TILES,)
-    extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band)
-    # The CUDA kernel has neither ranges nor caps, and its programs do not keep pace with each other.
-    takes = not (kind.band.packed or kind.capped or (kind.band.is_dense and kind.leaves_cache))
-    takes = takes and can_compile(kind.device)
-    ranked = ranked_tiles(d, width, extent, processors or processors_of(kind.device), cuda=takes)
-    if isinstance(ranked[0], CudaTiles) and not _cuda_is_proven(ranked[0], kind):
-        return ranked_tiles(d, width, extent, processors or processors_of(kind.device))
+    ranked = ranked_tiles(d, width, *_ranked_for(kind, processors), cuda=_takes_cuda(kind))
+    if isinstance(ranked[0], CudaTiles) and not _cuda_is_proven(ranked[0], kind, tries=tries):
+        return ranked_tiles(d, width, *_ranked_for(kind, processors))
     return ranked
 
 
-def _wide_is_proven(d: int, kind: _Kind) -> bool:
+def _takes_cuda(kind: ForwardKind) -> bool:
+    """The CUDA kernel has neither ranges nor caps, and its programs do not keep pace with each other."""
+    can = not (kind.band.packed or kind.capped or (kind.band.is_dense and kind.leaves_cache))
+    return can and can_compile(kind.device)
+
+
+def _ranked_for(kind: ForwardKind, processors: int | None = None) -> tuple[Extent, int]:
+    """What tiles are ranked for: an extent, and so many SMs."""
+    extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band)
+    return extent, processors or processors_of(kind.device)
+
+
+def _is_known(tiles: HopperTiles, kind: ForwardKind) -> bool:
+    """Whether tiles were tried on this device and found right, or need not be tried."""
+    if isinstance(tiles, CudaTiles):
+        return is_known(_name(tiles, kind), kind.dtype, kind.device)
+    return tiles != WIDE_TILES
+
+
+def _name(tiles: CudaTiles, kind: ForwardKind) -> str:
+    return f"{tiles.consumers} consumers and {tiles.key_tile} keys of {kind.d}/{kind.width}"
+
+
+def _wide_is_proven(d: int, kind: ForwardKind, *, tries: bool = True) -> bool:
     """Whether wide rows have given what the definition gives on this device."""
     lengths = 2 * WIDE_TILES.row_tile, 5 * WIDE_TILES.key_tile
-    both = partial(_computed_twice, WIDE_TILES, kind, lengths, masked=False)
+    both = partial(_computed_twice, WIDE_TILES, kind, lengths, masked=False) if tries else None
     return is_right(f"wide rows of {d}", kind.dtype, kind.device, both, instead="tiles of fewer rows")
 
 
-def _cuda_is_proven(tiles: CudaTiles, kind: _Kind) -> bool:
+def _cuda_is_proven(tiles: CudaTiles, kind: ForwardKind, *, tries: bool = True) -> bool:
     """The same of the tiles of the CUDA kernel, on lengths that none of them divides; all rows see a key."""
     lengths = 2 * tiles.row_tile + 40, (2 * tiles.row_tile // tiles.key_tile + 2) * tiles.key_tile + 24
 
@@ -246,12 +315,11 @@ def _cuda_is_proven(tiles: CudaTiles, kind: _Kind) -> bool:
         cuda.begin_compiling_attenio(kind.dtype, constants)  # it may be another than the one that is tried
         return _computed_twice(tiles, kind, lengths, masked=True)
 
-    name = f"{tiles.consumers} consumers and {tiles.key_tile} keys of {kind.d}/{kind.width}"
-    return is_proven(name, kind.dtype, kind.device, both)
+    return is_proven(_name(tiles, kind), kind.dtype, kind.device, both if tries else None)
 
 
 def _computed_twice(
-    tiles: HopperTiles, kind: _Kind, lengths: tuple[int, int], *, masked: bool
+    tiles: HopperTiles, kind: ForwardKind, lengths: tuple[int, int], *, masked: bool
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Outputs and log-sum-exps of a small problem by these tiles, and by the definition."""
     trial = small_problem(lengths, (kind.d, kind.width), kind.dtype, kind.device, masked=masked)
@@ -259,11 +327,6 @@ def _computed_twice(
     mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
     run(trial, mine, tiles)
     return [mine.output, mine.largest + mine.total.log2()], [theirs.output, theirs.largest + theirs.total.log2()]
-
-
-@cache
-def _cache_bytes() -> int:
-    return machine_named("h200").levels[1].capacity_bytes or 0
 
 
 def _captures(device: torch.device) -> bool:

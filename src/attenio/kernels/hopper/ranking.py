@@ -33,9 +33,16 @@ class TileTimes(NamedTuple):
     key_tile_us: float
 
 
-@lru_cache(maxsize=512)
 def ranked_tiles(d: int, width: int, extent: Extent, processors: int, *, cuda: bool = False) -> tuple[HopperTiles, ...]:
     """The two best of all tiles that fit, the best first; with ``cuda`` also of those of the CUDA kernel."""
+    return ordered_tiles(d, width, extent, processors, cuda=cuda)[:2]
+
+
+@lru_cache(maxsize=512)
+def ordered_tiles(
+    d: int, width: int, extent: Extent, processors: int, *, cuda: bool = False
+) -> tuple[HopperTiles, ...]:
+    """All tiles that fit and were measured, the best first."""
     wider = cuda_columns(d, width) if cuda else None
     fitting = (*possible_tiles(d, width), *(cuda_tiles(*wider) if wider else ()))
     measured = [tiles for tiles in fitting if (*tiles.columns(d, width), True, tiles) in _measured()]
@@ -47,7 +54,7 @@ def ranked_tiles(d: int, width: int, extent: Extent, processors: int, *, cuda: b
         form = (*tiles.columns(d, width), not (extent.band.is_dense and unmasked), tiles)
         return predicted_us(tiles, _measured()[form], extent, processors)
 
-    return tuple(sorted(measured, key=time)[:2])
+    return tuple(sorted(measured, key=time))
 
 
 def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processors: int) -> float:

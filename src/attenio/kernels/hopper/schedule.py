@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.tiles import HopperTiles
+from attenio.kernels.replay.standing_in import Awaited
 
 # Numbers of an entry, as in the kernels.
 ENTRY = 4
@@ -55,6 +56,8 @@ class LaunchPlan(NamedTuple):
     # Columns of keys and of values that are computed with.
     columns: tuple[int, int]
     band: Band
+    # The plan that this one stands in for, and what is compiled for it.
+    awaited: Awaited | None = None
 
 
 def key_tiles(queries: int, keys: int, band: Band, *, row_tile: int, key_tile: int, missing: int = 0) -> Integers:

@@ -36,7 +36,10 @@ _MOST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class HopperTiles:
-    """``consumers`` warpgroups share key tiles, ``stages`` of them on their way, and so many ``blocks`` share an SM."""
+    """``consumers`` warpgroups share key tiles, ``stages`` of them on their way, and so many ``blocks`` share an SM.
+
+    With ``masks`` the kernel is compiled for scores that are hidden, though there are none: it takes every length.
+    """
 
     language: ClassVar[str]
     # Key tiles that no mask cuts are computed without one, whether or not the length is a multiple of them.
@@ -48,6 +51,7 @@ class HopperTiles:
     key_tile: int
     stages: int
     blocks: int = 1
+    masks: bool = False
 
     @property
     def kernel_name(self) -> str:

@@ -10,10 +10,12 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from attenio.files import cache_folder, write_atomically
 from attenio.kernels.replay import replay_enabled
@@ -79,6 +81,17 @@ def compile_side_by_side(compute: Callable[[], object]) -> None:
             _compiling.active = False
 
 
+def compile_alone(compute: Callable[[], object], device: torch.device) -> None:
+    """Compile the kernels that a computation for a device launches, on this thread; none of them runs or is loaded."""
+    where = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    with where:
+        _compiling.active = _compiling.alone = True
+        try:
+            compute()
+        finally:
+            _compiling.active = _compiling.alone = False
+
+
 def compiles_only() -> bool:
     """Whether kernels are compiled now and do not run."""
     return bool(getattr(_compiling, "active", False))
@@ -87,5 +100,15 @@ def compiles_only() -> bool:
 def only_compiles(kernel: Any, programs: int, arguments: tuple[Any, ...], flags: dict[str, Any]) -> bool:
     """The same, and if so a kernel is compiled for a launch with these arguments."""
     if compiles_only():
-        kernel.warmup(*arguments, grid=(programs,), **flags)
+        compiled = kernel.warmup(*arguments, grid=(programs,), **flags)
+        if getattr(_compiling, "alone", False):
+            _build_launcher(compiled)
     return compiles_only()
+
+
+def _build_launcher(kernel: Any) -> None:
+    """What launches a kernel is C in some versions of Triton, compiled at its first launch: have it on disk by then."""
+    with suppress(Exception):
+        from triton.runtime import driver
+
+        driver.active.launcher_cls(kernel.src, kernel.metadata)

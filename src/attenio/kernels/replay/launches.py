@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from attenio.kernels.call.choice import is_heard, note_launch
 from attenio.kernels.replay.compiling import compiles_only, only_compiles
 from attenio.kernels.replay.launcher import Launcher, TritonLauncher
@@ -64,6 +66,11 @@ def launch(
     _record(launcher, programs, descriptors, rest)
     if is_heard():
         note_constants(kernel, programs, constants)
+
+
+def is_compiled(kernel: Any, like: Tensor, constants: tuple[Any, ...], options: CompileOptions) -> bool:
+    """Whether ``launch`` has this kernel at hand for such tensors and constants."""
+    return (id(kernel), like.device, like.dtype, options, constants) in _launchers
 
 
 def launch_compiled(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from attenio.kernels.gpu.capability import is_hopper
+from attenio.kernels.replay.standing_in import stand_ins
 
 Tensors: TypeAlias = tuple[Tensor, ...]
 # Options of other types may not stay what they are.
@@ -113,16 +114,22 @@ def _stream_of(tensor: Tensor) -> int | None:
 
 
 def repeated(known: Known, tensors: Tensors, compute: Callable[[], Tensors], wanted: int) -> Tensors:
-    """The first ``wanted`` results, or more, of a computation of these tensors, given what is known of its form."""
+    """The first ``wanted`` results, or more, of a computation of these tensors, given what is known of its form.
+
+    What a stand-in computed is not counted, nor is it recorded: the next call may run on a better kernel.
+    """
     results: Tensors | None
     if known.tape is not None:
         results = known.tape.play(tensors, wanted, known.stream)
         return compute() if results is None else results
     record = recording(tensors[0]) if 0 < known.computed <= _TRIES else None
-    known.computed += 1
+    before, tape = stand_ins(), None
     if record is None:
-        return compute()
-    results, known.tape = record(compute, tensors)
+        results = compute()
+    else:
+        results, tape = record(compute, tensors)
+    if stand_ins() == before:
+        known.computed, known.tape = known.computed + 1, tape
     return results
 
 

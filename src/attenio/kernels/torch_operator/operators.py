@@ -61,7 +61,7 @@ def _with_current_device(tensor: Tensor) -> AbstractContextManager[Any]:
 def attend(given: Arguments) -> tuple[Tensor, ...]:
     """Output (batch, heads, queries, width), largest score and sum of weights of every row.
 
-    These repeat to the bit anyway; ``deterministic`` is for the gradients.
+    These repeat to the bit anyway, once the best kernel is compiled; with ``deterministic`` a call waits for it.
     """
     if given.query.numel() == 0 or given.value.numel() == 0:  # a row that sees nothing gives zeros
         output, largest, total = _fake_results(*given)
@@ -69,7 +69,9 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
         if given.sinks is not None:
             largest, total, _ = with_sink(largest, total, _in_log2(given.sinks, total)[:, None])
         return output, largest, total
-    problem = problem_of(given, prefix=given.prefix, dropout=_dropout(given), sinks=given.sinks)
+    problem = problem_of(
+        given, prefix=given.prefix, dropout=_dropout(given), sinks=given.sinks, deterministic=given.deterministic
+    )
     backend = backend_of(given.query)
     with _on_device_of(given.query):
         choice = backend.choose(problem)

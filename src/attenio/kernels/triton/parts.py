@@ -13,7 +13,8 @@ from attenio.kernels.triton.products import nearest_parts
 ROWS, _WRITTEN = 128, 16
 
 
-@triton.jit
+# Sizes of a call: it is not compiled again for others, as it would be where one of them is a multiple of 16.
+@triton.jit(do_not_specialize=["heads", "count", "tiles"])
 def split_kernel(
     X, Parts, Other, Sums, x_b, x_h, x_n, x_d, o_b, o_h, o_n, o_d, heads, count, tiles,
     ROWS: tl.constexpr, WIDTH: tl.constexpr, PADDED: tl.constexpr, LOADED: tl.constexpr,

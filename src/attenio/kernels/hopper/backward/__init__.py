@@ -10,6 +10,14 @@ tiles), ``block`` and ``producer`` (what blocks share), ``masks`` (who sees what
 """
 
 from attenio.kernels.hopper.backward.config import BackwardConfig
-from attenio.kernels.hopper.backward.dataflow import choose, gradient_grids, gradients, is_proven, supports, why_not
+from attenio.kernels.hopper.backward.dataflow import (
+    choose,
+    gradient_grids,
+    gradients,
+    is_proven,
+    stand_in,
+    supports,
+    why_not,
+)
 
-__all__ = ["BackwardConfig", "choose", "gradient_grids", "gradients", "is_proven", "supports", "why_not"]
+__all__ = ["BackwardConfig", "choose", "gradient_grids", "gradients", "is_proven", "stand_in", "supports", "why_not"]

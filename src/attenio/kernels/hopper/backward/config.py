@@ -31,7 +31,8 @@ class BackwardConfig(NamedTuple):
     """A kernel and its tiles: it works in columns ``d`` of queries and ``width`` of values, some of them zeros.
 
     ``slots`` are tiles of dS at once. With ``fixed_point`` accumulators of dQ are integers, which repeat to the bit; an
-    outlier of keys or values makes these coarser.
+    outlier of keys or values makes these coarser. With ``masks`` it is compiled for scores that are hidden, though
+    there are none: it takes every length.
     """
 
     kernel: Any
@@ -43,6 +44,7 @@ class BackwardConfig(NamedTuple):
     slots: int
     registers: int = 240
     fixed_point: bool = False
+    masks: bool = False
 
     @property
     def spills(self) -> bool:

@@ -6,6 +6,7 @@ bit, and is faster for wide heads. Accumulators of integers repeat to the bit to
 must.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 
 import torch
@@ -20,7 +21,8 @@ from attenio.kernels.hopper.backward.config import BackwardConfig, config_of, gi
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, key_stationary_grids
 from attenio.kernels.hopper.backward.spilled_gradients import carries, spilled_gradients, spilled_grids
-from attenio.kernels.hopper.cuda.key_stationary import begin_compiling_key_stationary
+from attenio.kernels.hopper.cuda.key_stationary import begin_compiling_key_stationary, is_compiled
+from attenio.kernels.hopper.cuda.proving import is_known
 from attenio.kernels.hopper.cuda.proving import is_proven as is_proven_cuda
 from attenio.kernels.hopper.proving import (
     forward_by_definition,
@@ -28,6 +30,8 @@ from attenio.kernels.hopper.proving import (
     is_right,
     small_problem,
 )
+from attenio.kernels.hopper.standing_in import compiles_for
+from attenio.kernels.replay.standing_in import Awaited, may_stand_in
 from attenio.planning import Dataflow, Tiles
 from attenio.planning.shared_cache import Grid, Sweep
 
@@ -77,13 +81,52 @@ def _choice(config: BackwardConfig, queries: int, keys: int) -> Choice:
     )  # fmt: skip
 
 
-def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
+def stand_in(problem: KernelProblem) -> Choice | None:
+    """What computes the gradients of a problem until the best kernel is compiled; None where that runs.
+
+    Where all scores are required and tiles of keys are whole, that is the kernel with masks, which takes every length.
+    It is compiled first where neither is. While a CUDA graph is captured nothing is compiled or tried.
+    """
+    dtype, device, config = problem.query.dtype, problem.query.device, config_of(problem)
+    if not config.is_cuda or not compiles_for(device) or _is_masked(problem, config):
+        return None
+    with_masks = config._replace(masks=True)
+    choice = _choice(with_masks, problem.queries, problem.keys)
+    if torch.cuda.is_current_stream_capturing():
+        known, other = (is_known(_name(problem, each), dtype, device) for each in (config, with_masks))
+        return choice if other and not known else None
+    may = may_stand_in(deterministic=problem.deterministic)
+    if not may or is_compiled(dtype, config.d, masked=False):
+        return None
+    awaited = Awaited(config, (begin_compiling_key_stationary(dtype, config.d, masked=False),))
+    if not is_proven(problem, config=with_masks) or config_of(problem) != config:
+        return None
+    return choice if awaited.has_failed else replace(choice, awaited=config)
+
+
+def _is_masked(problem: KernelProblem, config: BackwardConfig) -> bool:
+    return config.masks or Band.of(problem).masks(problem.queries, problem.keys, config.keys)
+
+
+def _name(problem: KernelProblem, config: BackwardConfig) -> str:
+    """By which a kernel that was tried is known."""
+    tiles = "packed" if Band.of(problem).packed else "masked" if _is_masked(problem, config) else "whole"
+    if config.spills:
+        way = "dS spilled and carried" if carries(problem) else "dS spilled"
+    else:
+        way = "dQ in fixed point" if config.fixed_point else "dQ added in any order"
+    columns = str(config.d) if config.d == config.width else f"{config.d} and {config.width}"
+    return f"gradients {columns} wide, {tiles} tiles, {way}"
+
+
+def is_proven(problem: KernelProblem, *, tries: bool = True, config: BackwardConfig | None = None) -> bool:
     """Whether the kernels for this problem have given the gradients of the definition on this device.
 
     Unless this ``tries`` them, they are taken to be right until they are tried.
     """
-    dtype, device, config, band = problem.query.dtype, problem.query.device, config_of(problem), Band.of(problem)
-    masked, carried = band.masks(problem.queries, problem.keys, config.keys), config.spills and carries(problem)
+    config, band = config or config_of(problem), Band.of(problem)
+    dtype, device, name = problem.query.dtype, problem.query.device, _name(problem, config)
+    masked, carried = _is_masked(problem, config), config.spills and carries(problem)
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         if config.is_cuda:
@@ -101,13 +144,6 @@ def is_proven(problem: KernelProblem, *, tries: bool = True) -> bool:
             mine = _by_config(trial, saved, config)
         return list(mine[:3]), gradients_by_definition(trial, gradient)
 
-    tiles = "packed" if band.packed else "masked" if masked else "whole"
-    if config.spills:
-        way = "dS spilled and carried" if carried else "dS spilled"
-    else:
-        way = "dQ in fixed point" if config.fixed_point else "dQ added in any order"
-    columns = str(config.d) if config.d == config.width else f"{config.d} and {config.width}"
-    name = f"gradients {columns} wide, {tiles} tiles, {way}"
     if not config.is_cuda:
         return is_right(name, dtype, device, both if tries else None)
     if is_proven_cuda(name, dtype, device, both if tries else None):

@@ -1,6 +1,7 @@
 """The dataflow ``attenio`` by ``attenio.cu``: which problems it takes, and its launch."""
 
 import ctypes
+from concurrent.futures import Future
 from functools import lru_cache
 
 import torch
@@ -10,7 +11,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.band import Band
-from attenio.kernels.hopper.cuda.compiler import begin_compiling
+from attenio.kernels.hopper.cuda.compiler import begin_compiling, is_at_hand
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, panel
@@ -39,7 +40,7 @@ def constants_of(
     tiles: CudaTiles, stored: tuple[int, int], columns: tuple[int, int], band: Band, keys: int
 ) -> tuple[tuple[str, int], ...]:
     """What the kernel is compiled for: heads of so many columns of keys and values, ``stored`` as so many."""
-    masked = not band.is_dense or keys % tiles.key_tile != 0
+    masked = tiles.masks or not band.is_dense or keys % tiles.key_tile != 0
     assert not any(each % panel(each) for each in stored), "whole panels are stored"
     (d, width), (used_d, used_width) = stored, (-(-each // 16) * 16 for each in columns)
     return (
@@ -79,9 +80,14 @@ def launcher_of(
     return CudaLauncher(CudaKernel(KERNEL, attenio_source(element, numbers), element, threads, shared_bytes, Work))
 
 
-def begin_compiling_attenio(dtype: torch.dtype, constants: tuple[tuple[str, int], ...]) -> None:
+def begin_compiling_attenio(dtype: torch.dtype, constants: tuple[tuple[str, int], ...]) -> Future[bytes]:
     """Compile it beside whatever comes before its launch."""
-    begin_compiling(attenio_source(ELEMENTS[dtype], dict(constants)))
+    return begin_compiling(attenio_source(ELEMENTS[dtype], dict(constants)))
+
+
+def is_compiled(dtype: torch.dtype, constants: tuple[tuple[str, int], ...]) -> bool:
+    """Whether it is compiled, here or on disk."""
+    return is_at_hand(attenio_source(ELEMENTS[dtype], dict(constants)))
 
 
 def attenio_source(element: str, constants: dict[str, int]) -> str:

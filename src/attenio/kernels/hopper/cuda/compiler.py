@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from attenio.files import cache_folder, write_atomically
@@ -39,14 +40,26 @@ def _places() -> list[Path]:
 
 
 _begun: dict[str, Future[bytes]] = {}
+_beginning = Lock()
+_made_here: set[str] = set()
 
 
-def begin_compiling(source: str) -> None:
+def begin_compiling(source: str) -> Future[bytes]:
     """Compile a text on a thread of its own, which ``compiled`` waits for: NVRTC needs no Python meanwhile."""
-    if source not in _begun:
-        pool = ThreadPoolExecutor(1, thread_name_prefix="nvrtc")
-        _begun[source] = pool.submit(_made, source)
-        pool.shutdown(wait=False)
+    with _beginning:
+        if source not in _begun:
+            pool = ThreadPoolExecutor(1, thread_name_prefix="nvrtc")
+            _begun[source] = pool.submit(_made, source)
+            pool.shutdown(wait=False)
+        return _begun[source]
+
+
+def is_at_hand(source: str) -> bool:
+    """Whether a text is compiled: by this process, or by one that left it on disk."""
+    begun = _begun.get(source)
+    if begun is not None and begun.done():
+        return begun.exception() is None
+    return source in _made_here or (begun is None and _file(source).is_file())
 
 
 def compiled(source: str) -> bytes:
@@ -59,17 +72,22 @@ def _made(source: str) -> bytes:
     nvrtc = library()
     if nvrtc is None:
         raise CompileError("NVRTC is not there: install the package nvidia-cuda-nvrtc, or PyTorch for CUDA")
-    key = hashlib.sha256(f"{version()} {OPTIONS} {source}".encode()).hexdigest()[:32]
-    path = cache_folder() / "cuda" / f"{key}.cubin"
+    path = _file(source)
     if path.is_file():
         return path.read_bytes()
     cubin = _compiled(nvrtc, source)
+    _made_here.add(source)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, cubin)
     except OSError:  # a disk that cannot be written to costs time only
         pass
     return cubin
+
+
+def _file(source: str) -> Path:
+    key = hashlib.sha256(f"{version()} {OPTIONS} {source}".encode()).hexdigest()[:32]
+    return cache_folder() / "cuda" / f"{key}.cubin"
 
 
 def version() -> str:

@@ -1,7 +1,8 @@
 """What is needed of the CUDA driver, through ctypes: modules, tensor maps and launches."""
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from ctypes import addressof, byref, c_char_p, c_int, c_uint32, c_uint64, c_void_p, create_string_buffer
 from functools import cache
 from struct import Struct
@@ -16,6 +17,7 @@ _NO_INTERLEAVE = 0
 _PROMOTE_256_BYTES = 3
 _FILL_WITH_ZEROS = 0
 _PROGRAMMATIC_STREAM_SERIALIZATION = 6
+_RELAXED = 2
 
 
 class DriverError(RuntimeError):
@@ -63,6 +65,17 @@ def loaded_function(cubin: bytes, name: str, shared_bytes: int) -> c_void_p:
     _call("cuModuleGetFunction", byref(function), module, name.encode())
     _call("cuFuncSetAttribute", function, _MAX_DYNAMIC_SHARED_BYTES, c_int(shared_bytes))
     return function
+
+
+@contextmanager
+def loads_while_capturing() -> Iterator[None]:
+    """Modules may be loaded in here although a stream of this thread is captured: that is no work of the stream's."""
+    mode = c_int(_RELAXED)
+    _call("cuThreadExchangeStreamCaptureMode", byref(mode))
+    try:
+        yield
+    finally:
+        _call("cuThreadExchangeStreamCaptureMode", byref(mode))
 
 
 def tensor_map(

@@ -1,6 +1,7 @@
 """The dataflow ``key_stationary`` by ``key_stationary.cu``: which problems it takes, and its launch."""
 
 import ctypes
+from concurrent.futures import Future
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.gpu.counters import counters
-from attenio.kernels.hopper.cuda.compiler import begin_compiling
+from attenio.kernels.hopper.cuda.compiler import begin_compiling, is_at_hand
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import panel
@@ -97,14 +98,19 @@ def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
         problem.group, problem.queries, problem.keys, band.above, statistics.padded, problem.key.shape[-1],
         problem.value.shape[-1], problem.scale * LOG2_E, problem.scale,
     )  # fmt: skip
-    masked = band.masks(problem.queries, problem.keys, KEYS)
+    masked = call.config.masks or band.masks(problem.queries, problem.keys, KEYS)
     launcher = launcher_of(ELEMENTS[call.query.dtype], d, device, masked=masked)
     launch_compiled(launcher, KERNEL, programs, described, arguments, {"D": d, "MASKED": int(masked)})
 
 
-def begin_compiling_key_stationary(dtype: torch.dtype, d: int, *, masked: bool) -> None:
+def begin_compiling_key_stationary(dtype: torch.dtype, d: int, *, masked: bool) -> Future[bytes]:
     """Compile it beside whatever comes before its launch."""
-    begin_compiling(gradient_source(ELEMENTS[dtype], d, masked=masked))
+    return begin_compiling(gradient_source(ELEMENTS[dtype], d, masked=masked))
+
+
+def is_compiled(dtype: torch.dtype, d: int, *, masked: bool) -> bool:
+    """Whether it is compiled, here or on disk."""
+    return is_at_hand(gradient_source(ELEMENTS[dtype], d, masked=masked))
 
 
 @lru_cache(maxsize=64)

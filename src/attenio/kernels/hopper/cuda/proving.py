@@ -6,7 +6,7 @@ import torch
 
 from attenio.kernels.hopper.cuda.compiler import CompileError, library
 from attenio.kernels.hopper.cuda.driver import DriverError
-from attenio.kernels.hopper.proving import Computed, is_right
+from attenio.kernels.hopper.proving import Computed, is_known_right, is_right
 
 
 def can_compile(device: torch.device) -> bool:
@@ -24,6 +24,11 @@ def is_proven(name: str, dtype: torch.dtype, device: torch.device, both: Compute
         _failed.add((name, dtype, device))
         warnings.warn(f"CUDA C++, {name}: {problem}; Gluon runs instead", stacklevel=2)
         return False
+
+
+def is_known(name: str, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether ``is_proven`` has found it right before."""
+    return (name, dtype, device) not in _failed and is_known_right(f"CUDA C++, {name}", dtype, device)
 
 
 _failed: set[tuple[str, torch.dtype, torch.device]] = set()

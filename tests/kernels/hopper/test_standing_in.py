@@ -1,0 +1,416 @@
+"""Calls of a new size while the best kernel is compiled: the driver is not there, and compilers end when told to."""
+
+import threading
+import warnings
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
+
+from tests.kernels.hopper.test_cuda_launches import Driver
+from tests.kernels.uninterpreted import uninterpreted
+
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
+from attenio.kernels.hopper import forward, gluon_attenio, standing_in
+from attenio.kernels.hopper.backward import config
+from attenio.kernels.hopper.backward import dataflow as backward
+from attenio.kernels.hopper.backward.chunks import Chunk
+from attenio.kernels.hopper.backward.config import BackwardCall
+from attenio.kernels.hopper.backward.masks import VisibleRows
+from attenio.kernels.hopper.backward.preprocess import RowStatistics
+from attenio.kernels.hopper.cuda import attenio as cuda
+from attenio.kernels.hopper.cuda import compiler, key_stationary, launcher
+from attenio.kernels.hopper.cuda.tiles import CudaTiles
+from attenio.kernels.hopper.kind import ForwardKind
+from attenio.kernels.hopper.proving import forward_by_definition
+from attenio.kernels.hopper.tiles import GluonTiles
+from attenio.kernels.replay import set_stand_ins
+from attenio.kernels.replay import standing_in as replaying
+from attenio.kernels.replay.standing_in import stand_ins, waiting
+
+CAUSAL = {"above": 0}
+# Lengths of one head of 192 columns, and the key tiles that are best for them.
+CUDA_112, CUDA_96, GLUON_64 = 100, 384, 64
+
+
+class Compilers:
+    """Texts and tiles that were asked for; while ``open`` is not set they are not compiled yet."""
+
+    def __init__(self):
+        self.open, self.asked, self.tiles, self.failing = threading.Event(), [], {}, None
+        self.open.set()
+
+    def cubin(self, _nvrtc, source):
+        self.asked.append(source)
+        self.finish()
+        return b"cubin"
+
+    def finish(self):
+        assert self.open.wait(20)
+        if self.failing is not None:
+            raise self.failing
+
+    def launch_gluon(self, problem, attended, tiles, plan):
+        future = self.begin_gluon(problem, plan)
+        future.result()  # a launch waits for it
+        for mine, right in zip(attended, forward_by_definition(problem), strict=True):
+            mine.copy_(right.view(mine.shape))
+
+    def begin_gluon(self, problem, plan):
+        key = self._key(problem, plan.tiles)
+        if key not in self.tiles:
+            self.tiles[key] = Future()
+            threading.Thread(target=self._compile, args=(self.tiles[key],)).start()
+        return self.tiles[key]
+
+    def _compile(self, future):
+        try:
+            self.finish()
+        except Exception as problem:
+            future.set_exception(problem)
+        else:
+            future.set_result(None)
+
+    def has_gluon(self, problem, tiles, _kind):
+        future = self.tiles.get(self._key(problem, tiles))
+        return future is not None and future.done() and future.exception() is None
+
+    @staticmethod
+    def _key(problem, tiles):
+        masked = ForwardKind.of(problem).has_masks(tiles) or tiles.masks
+        return tiles.consumers, tiles.key_tile, tiles.ping_pong, masked
+
+
+@pytest.fixture
+def compilers(monkeypatch, tmp_path):
+    """A GPU of 132 SMs for which nothing is compiled yet."""
+    made, driver = Compilers(), Driver()
+    driver.replace(monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(launcher, "compiled", compiler.compiled)
+    monkeypatch.setattr(compiler, "library", lambda: made)
+    monkeypatch.setattr(compiler, "version", lambda: "13.0")
+    monkeypatch.setattr(compiler, "_compiled", made.cubin)
+    monkeypatch.setattr(compiler, "_begun", {})
+    monkeypatch.setattr(compiler, "_made_here", set())
+    monkeypatch.setattr(gluon_attenio, "launch_attenio", made.launch_gluon)
+    monkeypatch.setattr(gluon_attenio, "begin_compiling_attenio", made.begin_gluon)
+    monkeypatch.setattr(gluon_attenio, "is_compiled", made.has_gluon)
+    monkeypatch.setattr(standing_in, "compiles_for", lambda _device: True)
+    monkeypatch.setattr(replaying, "_said", set())
+    monkeypatch.delenv("ATTENIO_WAIT", raising=False)
+    set_stand_ins(True)
+    monkeypatch.setattr(forward, "processors_of", lambda _device: 132)
+    monkeypatch.setattr(forward, "_settled", {})
+    monkeypatch.setattr(forward, "_captured", {})
+    cached = cuda.launcher_of, forward._plan
+    for each in cached:
+        each.cache_clear()
+    yield made
+    made.open.set()
+    for each in cached:
+        each.cache_clear()
+
+
+def problem_of(length, seen=CAUSAL, batch=1, **options):
+    q, k, v = (torch.randn(batch, 1, length, 192).bfloat16() for _ in range(3))
+    return KernelProblem.of_heads(q, k, v, Visibility(group=1, **seen), 0.1, **options)
+
+
+def attend(problem):
+    """Tiles that a call runs with, and whether they stood in for others; its results are those of the definition."""
+    before, choice = stand_ins(), forward.choose(problem)
+    for mine, right in zip(forward.attend(problem, choice), forward_by_definition(problem), strict=True):
+        torch.testing.assert_close(mine, right.view(mine.shape))
+    return choice.kernel, stand_ins() > before
+
+
+def first_call(compilers, length=CUDA_112, seen=CAUSAL):
+    """A call with everything compiled for it; from then on compilers wait to be told."""
+    tiles, _ = attend(problem_of(length, seen))
+    compilers.open.clear()
+    return tiles
+
+
+def finish(compilers, length, seen=CAUSAL, batch=1):
+    compilers.open.set()
+    forward._settled[ForwardKind.of(problem_of(length, seen, batch))].awaited.wait()
+
+
+@pytest.mark.parametrize("length, language, keys", [(CUDA_96, "CUDA C++", 96), (GLUON_64, "Gluon", 64)])
+def test_a_new_length_runs_on_what_is_compiled_until_the_best_is(compilers, length, language, keys):
+    first = first_call(compilers)
+    assert isinstance(first, CudaTiles) and first.key_tile == 112
+    for _ in range(3):
+        assert attend(problem_of(length)) == (first, True)
+    finish(compilers, length)
+    for _ in range(3):
+        tiles, stood_in = attend(problem_of(length))
+        assert (tiles.language, tiles.key_tile, stood_in) == (language, keys, False)
+    assert attend(problem_of(CUDA_112)) == (first, False)
+
+
+def test_what_is_best_is_compiled_once_for_all_sizes_that_want_it(compilers):
+    first = first_call(compilers)
+    compiled = len(compilers.asked)
+    for batch in (1, 2, 3):
+        assert attend(problem_of(CUDA_96, batch=batch)) == (first, True)
+    for batch in (1, 2, 3):
+        finish(compilers, CUDA_96, batch=batch)
+        tiles, stood_in = attend(problem_of(CUDA_96, batch=batch))
+        assert tiles.key_tile == 96 and not stood_in
+    assert len(compilers.asked) == compiled + 1
+
+
+def test_with_nothing_compiled_a_call_waits(compilers):
+    compilers.open.clear()
+    threading.Timer(0.2, compilers.open.set).start()
+    tiles, stood_in = attend(problem_of(CUDA_96))
+    assert tiles.key_tile == 96 and not stood_in
+
+
+def test_another_mask_waits(compilers):
+    """What was compiled for causal heads does not hide keys before a row's own."""
+    first_call(compilers)
+    threading.Timer(0.2, compilers.open.set).start()
+    assert attend(problem_of(CUDA_112, {"below": -30, "above": 0}))[1] is False
+
+
+def test_whole_tiles_have_a_twin_with_masks_that_is_compiled_first(compilers):
+    compilers.open.clear()
+    threading.Timer(0.2, compilers.open.set).start()
+    first, stood_in = attend(problem_of(128, {}))
+    assert isinstance(first, GluonTiles) and first.masks and stood_in
+    finish(compilers, 128, {})
+    best, stood_in = attend(problem_of(128, {}))
+    assert not best.masks and not stood_in
+    compilers.open.clear()
+    other, stood_in = attend(problem_of(100, {}))  # no multiple of a tile: whole tiles do not take it
+    assert isinstance(other, GluonTiles) and not other.masks and stood_in and other.key_tile == first.key_tile
+    assert forward._settled[ForwardKind.of(problem_of(100, {}))].awaited.better.tiles.language == "CUDA C++"
+
+
+def test_the_best_of_what_is_compiled_stands_in(compilers):
+    first = first_call(compilers)
+    attend(problem_of(CUDA_96))
+    finish(compilers, CUDA_96)
+    second, _ = attend(problem_of(CUDA_96))
+    compilers.open.clear()
+    kind = ForwardKind.of(problem_of(GLUON_64))
+    ordered = forward.ordered_tiles(*kind.columns, *forward._ranked_for(kind), cuda=True)
+    better = next(tiles for tiles in ordered if tiles in (first, second))
+    assert first != second and attend(problem_of(GLUON_64)) == (better, True)
+
+
+@pytest.mark.parametrize("how", ["deterministic", "algorithms", "switch", "waiting"])
+def test_what_must_repeat_to_the_bit_waits_for_the_best(compilers, how):
+    first = first_call(compilers)
+    assert attend(problem_of(CUDA_96)) == (first, True)
+    threading.Timer(0.2, compilers.open.set).start()
+    torch.use_deterministic_algorithms(how == "algorithms")
+    set_stand_ins(how != "switch")
+    try:
+        if how == "waiting":
+            with waiting():
+                tiles, stood_in = attend(problem_of(CUDA_96))
+        else:
+            tiles, stood_in = attend(problem_of(CUDA_96, deterministic=how == "deterministic"))
+    finally:
+        torch.use_deterministic_algorithms(False)
+        set_stand_ins(True)
+    assert tiles.key_tile == 96 and not stood_in
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_capture_waits_for_what_is_known_to_be_right(compilers, monkeypatch, is_right):
+    first, entered = first_call(compilers), []
+    attend(problem_of(CUDA_96))
+    monkeypatch.setattr(forward, "_captures", lambda _device: True)
+    monkeypatch.setattr(forward, "is_known", lambda *_given: is_right)
+    monkeypatch.setattr(forward, "loads_while_capturing", lambda: entered.append(True) or warnings.catch_warnings())
+    monkeypatch.setattr(forward, "_plan", lambda *_given: pytest.fail("a schedule is copied"))
+    threading.Timer(0.2, compilers.open.set).start()
+    assert forward.why_not(problem_of(CUDA_96)) is None
+    tiles, stood_in = attend(problem_of(CUDA_96))
+    assert (tiles.key_tile, stood_in, entered) == ((96, False, [True]) if is_right else (112, True, []))
+    assert forward._captured[ForwardKind.of(problem_of(CUDA_96))].tiles == tiles
+    assert first.key_tile == 112
+
+
+@pytest.mark.parametrize("length", [CUDA_96, GLUON_64])
+def test_a_kernel_that_cannot_be_compiled_is_named_once_and_calls_go_on(compilers, length):
+    first = first_call(compilers)
+    assert attend(problem_of(length)) == (first, True)
+    compilers.failing = compiler.CompileError("too many registers")
+    finish(compilers, length)
+    with pytest.warns(UserWarning, match="a better kernel could not be compiled, .*: too many registers"):
+        assert attend(problem_of(length)) == (first, False)  # for good, so it may be remembered
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert attend(problem_of(length)) == (first, False)
+    with waiting(), pytest.raises(compiler.CompileError, match="too many registers"):
+        attend(problem_of(length))
+
+
+def test_two_threads_at_once(compilers):
+    first, found = first_call(compilers), []
+    problems = [problem_of(CUDA_96) for _ in range(4)]
+    threads = [threading.Thread(target=lambda each=each: found.append(attend(each))) for each in problems]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [(first, True)] * 4
+    finish(compilers, CUDA_96)
+    assert attend(problem_of(CUDA_96))[0].key_tile == 96
+
+
+def gradient_problem(keys=256, **options):
+    q = torch.zeros(1, 1, 1, 256, 64, dtype=torch.bfloat16)
+    k = torch.zeros(1, 1, keys, 64, dtype=torch.bfloat16)
+    return KernelProblem(query=q, key=k, value=k.clone(), visible=Visibility(group=1), scale=1.0, **options)
+
+
+@pytest.fixture
+def gradient_compilers(compilers, monkeypatch):
+    monkeypatch.setattr(backward, "compiles_for", lambda _device: True)
+    monkeypatch.setattr(config, "_not_proven", set())
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    return compilers
+
+
+def compile_gradients(*, masked):
+    key_stationary.begin_compiling_key_stationary(torch.bfloat16, 64, masked=masked)
+
+
+def test_gradients_of_whole_tiles_are_computed_with_masks_until_their_kernel_is_compiled(gradient_compilers):
+    compile_gradients(masked=True)
+    gradient_compilers.open.clear()
+    problem = gradient_problem()
+    choice = backward.stand_in(problem)
+    best = backward.choose(problem).kernel
+    assert choice.kernel == best._replace(masks=True) and choice.awaited == best and choice.language == "CUDA C++"
+    assert backward.stand_in(gradient_problem(keys=300)) is None  # has masks
+    gradient_compilers.open.set()
+    for future in compiler._begun.values():
+        future.result()
+    assert backward.stand_in(problem) is None
+
+
+def test_gradients_that_must_repeat_and_other_kernels_have_no_stand_in(gradient_compilers, monkeypatch):
+    assert backward.stand_in(gradient_problem(deterministic=True)) is None
+    with waiting():
+        assert backward.stand_in(gradient_problem()) is None
+    monkeypatch.setattr(config, "_not_proven", {torch.device("cpu")})
+    assert backward.stand_in(gradient_problem()) is None
+    assert compiler._begun == {}
+
+
+def test_a_kernel_with_masks_that_is_not_right_does_not_stand_in(gradient_compilers, monkeypatch):
+    monkeypatch.setattr(backward, "is_proven_cuda", lambda *_given: False)
+    assert backward.stand_in(gradient_problem()) is None
+    assert backward.choose(gradient_problem()).language == "Gluon"
+
+
+def test_gradients_whose_kernel_cannot_be_compiled_stay_with_masks(gradient_compilers):
+    gradient_compilers.failing = compiler.CompileError("too many registers")
+    compile_gradients(masked=False)
+    (future,) = compiler._begun.values()
+    assert isinstance(future.exception(), compiler.CompileError)
+    with pytest.warns(UserWarning, match="too many registers"):
+        choice = backward.stand_in(gradient_problem())
+    assert choice.kernel.masks and choice.awaited is None
+
+
+@pytest.mark.parametrize("known, masks", [("whole", False), ("masked", True), ("whole masked", False), ("", False)])
+def test_captured_gradients_take_what_is_known_to_be_right(gradient_compilers, monkeypatch, known, masks):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    monkeypatch.setattr(backward, "is_known", lambda name, *_: any(f"{each} tiles" in name for each in known.split()))
+    choice = backward.stand_in(gradient_problem())
+    assert (choice.kernel.masks and choice.awaited is None) if masks else choice is None
+    assert compiler._begun == {}
+
+
+def test_a_launch_with_masks_is_one_of_the_kernel_that_has_them(gradient_compilers, monkeypatch):
+    asked = []
+    monkeypatch.setattr(key_stationary, "launcher_of", lambda *_given, masked: asked.append(masked))
+    monkeypatch.setattr(key_stationary, "launch_compiled", lambda *_given: None)
+    problem = gradient_problem()
+    saved = (*forward_by_definition(problem), problem.query)
+    for each in (backward.choose(problem).kernel, backward.choose(problem).kernel._replace(masks=True)):
+        statistics = RowStatistics.of(problem, saved, 1, each.stored_columns, as_offsets=True)
+        call = BackwardCall.of(problem, each, VisibleRows.of(problem), statistics)
+        key_stationary.launch_key_stationary(call, Chunk(range(1), range(2), range(256), 1))
+    assert asked == [False, True]
+
+
+_TWINS = """
+import json, threading
+from types import SimpleNamespace
+import torch, triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime import jit
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.results import Attended
+from attenio.kernels.call.visibility import Visibility
+from attenio.kernels.hopper import forward, gluon_attenio as gluon
+from attenio.kernels.hopper.kind import ForwardKind
+from attenio.kernels.hopper.tiles import possible_tiles
+from attenio.kernels.replay.compiling import compile_alone
+
+class Driver:
+    launcher_cls = lambda *given: None
+    get_current_target = lambda self: GPUTarget("cuda", 90, 32)
+    get_current_device = lambda self: 0
+    get_current_stream = lambda self, device: 0
+
+keys = []
+def compiled(self, key, signature, device, *rest):
+    keys.append((threading.current_thread().name, key))
+    kernel = self.device_caches[device][0][key] = SimpleNamespace(src=None, metadata=None)
+    return kernel
+
+before, jit.JITFunction._do_compile = jit.JITFunction._do_compile, compiled
+triton.runtime.driver.set_active(Driver())
+for packed, sinks, cap, scale, d in argument:
+    q, k, v = (torch.zeros(2, heads, rows, d, dtype=torch.bfloat16) for heads, rows in ((4, 300), (2, 333), (2, 333)))
+    first = torch.zeros(1, 300, dtype=torch.long)
+    seen = dict(first=first, stop=first + 150) if packed else dict(above=0)
+    options = dict(softcap=cap, sinks=torch.zeros(4) if sinks else None)
+    problem = KernelProblem.of_heads(q, k, v, Visibility(group=2, **seen), scale, **options)
+    kind = ForwardKind.of(problem)
+    tiles = possible_tiles(*kind.columns)[0]
+    plan = forward._plan(kind, tiles)
+    assert not gluon.is_compiled(problem, tiles, kind)
+    gluon.begin_compiling_attenio(problem, plan).result()
+    assert gluon.is_compiled(problem, tiles, kind)
+    rows = problem.query.shape[:-1]
+    results = Attended(torch.zeros((*rows, d), dtype=q.dtype), torch.zeros(rows), torch.zeros(rows))
+    compile_alone(lambda: gluon.launch_attenio(problem, results, tiles, plan), q.device)
+jit.JITFunction._do_compile = before
+triton.runtime.driver._active = None
+print(json.dumps([name for name, _ in keys]))
+print(len({key for _, key in keys}))
+"""
+
+
+def test_what_a_thread_compiles_is_what_a_launch_asks_for():
+    """Tensors that only have sizes give Triton the same key, so a launch finds the kernel and compiles nothing."""
+    forms = [
+        (False, False, 0.0, 0.1, 128), (True, False, 0.0, 0.1, 128), (False, True, 0.0, 0.1, 128),
+        (False, False, 20.0, -0.1, 128), (True, True, 0.0, 0.1, 64), (False, False, 0.0, 0.1, 72),
+    ]  # fmt: skip
+    names, distinct = uninterpreted(_TWINS, forms).splitlines()
+    assert names == str(["compiling"] * len(forms)).replace("'", '"') and int(distinct) == len(forms)
+
+
+def test_a_kernel_is_looked_for_where_it_was_launched(monkeypatch):
+    """Without its module nothing was compiled, and nothing is imported to find that out."""
+    monkeypatch.setattr(gluon_attenio, "modules", {})
+    kind = SimpleNamespace()
+    tiles = GluonTiles(consumers=2, key_tile=64, stages=2, staged=True, ping_pong=False)
+    assert not gluon_attenio.is_compiled(None, tiles, kind)
