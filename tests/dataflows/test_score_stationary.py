@@ -1,7 +1,16 @@
-from hypothesis import given
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from attenio.planning.plan import Dataflow
+from attenio.errors import InvalidInput
+from attenio.masks import SlidingWindow
+from attenio.planning import best_plan_for
+from attenio.planning.costs import cost
+from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.problems import Problems
+from attenio.workload import Workload
 
 from .laws import QUICK, counted, obeys_its_closed_form, sizes, workloads
 
@@ -33,3 +42,36 @@ def test_with_resident_rows_it_moves_and_holds_what_its_closed_form_says_and_com
 def test_score_stationary_moves_and_holds_what_its_closed_form_says_and_computes_attention(workload, data):
     tiles = sizes(data.draw, query_tile=workload.queries + 1, key_tile=workload.keys + 1)
     obeys_its_closed_form(workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload), closed_form)
+
+
+def whole_rows(problem, tiles):
+    n, dk, dv, w = problem.n, problem.dk, problem.dv, problem.w
+    a, longest = min(tiles["whole_rows"], n), max(1, int(problem.required.sum(axis=1).max()))
+    moved = problem.live_rows(a) * dk + problem.key_loads(a) * (dk + dv) + n * dv
+    return moved, a * longest * w + a * w + 2 * w + 1
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_with_whole_rows_it_moves_and_holds_what_its_closed_form_says_and_computes_attention(workload, data):
+    window = SlidingWindow(width=data.draw(st.integers(1, workload.keys)), causal=data.draw(st.booleans()))
+    workload = replace(workload, mask=window)
+    assume(Problems.separate(workload).counts.roll(keys=True))
+    tiles = sizes(data.draw, whole_rows=workload.queries + 1)
+    obeys_its_closed_form(workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload), whole_rows)
+
+
+@pytest.mark.parametrize("mask", ["dense", "causal"])
+def test_whole_rows_are_for_windows_alone(mask):
+    with pytest.raises(InvalidInput, match="whole_rows under a window alone"):
+        cost(Workload(n=4, d=2, mask=mask), "score-stationary", Tiles.of(whole_rows=2))
+
+
+def test_under_a_short_window_all_scores_of_rows_stay_and_no_output_is_partial():
+    n, d, window = 1024, 64, 64
+    workload = Workload(n=n, d=d, mask=f"window:{window}")
+    plan = best_plan_for(workload, d * d)
+    assert (plan.dataflow, plan.tiles) == (Dataflow.SCORE_STATIONARY, Tiles.of(whole_rows=61))
+    assert plan.moved_words < 4 * n * d + 2 * n * d * window / 61
+    rectangle = cost(workload, "score-stationary", Tiles.of(query_tile=38, key_tile=103))
+    assert rectangle.peak_words <= d * d and 1.19 * plan.moved_words < rectangle.moved_words

@@ -82,6 +82,8 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         return True
     if {"rolling_rows", "stationary_keys"} <= set(names):  # under a window both roll
         return problems.counts.roll(keys=True)
+    if names[0] == "whole_rows":
+        return not problems.counts.roll(keys=True)
     return names[0] == "ring_keys" and problems.counts.only_band is None
 
 
@@ -132,6 +134,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "stationary_keys": keys,
         "passing_queries": rows,
         "resident_rows": rows,
+        "whole_rows": rows,
         "gradient_rows": rows,
         "gradient_keys": keys,
         "value_keys": keys,

@@ -73,7 +73,7 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
         ]
     in_slots = {"kept_keys", "ring_keys", "row_sums", "key_sums"}  # one score at a time
     if dataflow is Dataflow.SCORE_STATIONARY:  # one element at a time
-        in_slots.add("resident_rows")
+        in_slots |= {"resident_rows", "whole_rows"}
     allowed = [
         tiles
         for tiles in every_tile

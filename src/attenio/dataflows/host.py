@@ -83,7 +83,7 @@ def _spilled_values(plan: Plan) -> int:
         case Dataflow.RANK_ONE_TILING:
             return 2 * scores if "resident_keys" in tiles else scores
         case Dataflow.SCORE_STATIONARY:
-            return 0 if "resident_rows" in tiles else longest * width
+            return longest * width if "query_tile" in tiles else 0
         case Dataflow.KEPT_KEYS:
             names = ("query_tile", "rolling_rows", "stacked_rows", "group_positions")
             tile = next(tiles[name] for name in names if name in tiles)

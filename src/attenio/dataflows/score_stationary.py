@@ -21,14 +21,33 @@ Scores never leave; the price is that partial outputs do, once per run. With res
         store O_i / sum
 
 One element of a key or value at a time leaves room for rows where whole keys take as much as rows do, up to about
-(d + dv)^2 words.
+(d + dv)^2 words. Under a window all scores of some rows may stay, those alone that the rows need:
+
+    for each tile i of whole_rows rows:
+        S = 0;  for each depth t:  load a column of Q_i;  for each key load one element;  add what rows need of it to S
+        P = softmax of S, row by row
+        for each value column c:
+            for each key load one element of its value;  add what rows need of it to a column of O_i
+            store the column
+
+No output is partial, and rows whose windows differ hold no scores for each other's keys.
 """
 
-from attenio.dataflows.online_softmax import OnlineSoftmax, add_output, add_scores_by_depth, make_scores
+import numpy as np
+
+from attenio.dataflows.online_softmax import (
+    OnlineSoftmax,
+    RowStatistics,
+    add_output,
+    add_scores_by_depth,
+    hide,
+    make_scores,
+)
 from attenio.dataflows.problem import Problem, key_runs
 from attenio.dataflows.row_by_row import RowStates
-from attenio.memory import FastMemory
-from attenio.memory.indices import singles
+from attenio.masks.patterns import Band
+from attenio.memory import FastMemory, Tile
+from attenio.memory.indices import compact, singles, size
 from attenio.planning.plan import Tiles
 
 
@@ -37,6 +56,9 @@ def score_stationary(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     pattern = problem.pattern
     if "resident_rows" in tiles:
         _resident_rows(problem, min(tiles["resident_rows"], pattern.rows), min(tiles["key_tile"], pattern.keys), fast)
+        return
+    if "whole_rows" in tiles:
+        _whole_rows(problem, min(tiles["whole_rows"], pattern.rows), fast)
         return
     a, b = min(tiles["query_tile"], pattern.rows), min(tiles["key_tile"], pattern.keys)
     partial = problem.spilled("partial O", pattern.rows, problem.width)
@@ -89,3 +111,34 @@ def _resident_rows(problem: Problem, a: int, b: int, fast: FastMemory) -> None:
                             add_output(fast, problem.arithmetic, states.O, P, V_j)
             states.save(problem)
             states.finish(problem.O)
+
+
+def _whole_rows(problem: Problem, a: int, fast: FastMemory) -> None:
+    """All scores that a rows need stay, and queries, keys, values and outputs pass by column."""
+    pattern = problem.pattern
+    assert isinstance(pattern, Band)
+    with (
+        fast.scratch("S", a, max(1, int(pattern.longest_row))),
+        RowStatistics(fast, problem.arithmetic) as statistics,
+    ):
+        for rows in problem.query_tiles(a):
+            needed = pattern.needed_keys(rows.start, rows.stop)
+            keys, values = compact(needed), np.zeros((size(rows), len(needed)), dtype=np.float32)
+            P = Tile("S", values, rows, keys, fast.intermediate_words)
+            if len(needed):
+                with fast.buffer("Q", a, 1) as Q_column, fast.buffer("K", 1, 1) as K_element:
+                    add_scores_by_depth(fast, problem, P, Q_column, K_element)
+                hide(P, ~pattern.required(rows.start, rows.stop, needed))
+                for index in range(size(rows)):
+                    row = P.row(index)
+                    statistics.begin(problem.sinks_of(row.rows))
+                    statistics.take(row)
+                    statistics.save(problem, row.rows)
+                    statistics.probabilities(row)
+            with fast.scratch("O", a, 1) as O_column, fast.buffer("V", 1, 1) as V_element:
+                for column in singles(problem.width):
+                    O_c = O_column.zeros(rows, column)
+                    if len(needed):
+                        with V_element.streaming(problem.V, keys, column, along="rows") as V_c:
+                            add_output(fast, problem.arithmetic, O_c, P, V_c)
+                    fast.store(O_c, problem.O)

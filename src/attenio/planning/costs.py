@@ -155,6 +155,11 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
             f"{dataflow.value} stacks rows where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
+    if "whole_rows" in tiles and not problems_of(workload, dataflow).counts.roll(keys=True):
+        raise InvalidInput(
+            f"{dataflow.value} has whole_rows {ROLLING_TILES['rolling_keys']}, and the mask is {workload.mask}; give it"
+            f" {', '.join(forms[0])}"
+        )
     if "ring_keys" in tiles:
         _check_ring(problems_of(workload, dataflow), workload, tiles["ring_keys"])
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:

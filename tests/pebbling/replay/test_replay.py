@@ -12,6 +12,7 @@ from attenio.masks import BlockSparse, SharedPrefix, SlidingWindow
 from attenio.pebbling import Board, MoveKind, Schedule, Variant, check
 from attenio.pebbling.replay import replay
 from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.problems import Problems
 from attenio.workload import Workload
 
 from ...dataflows.laws import SMALL_TILES, masks, planned, required_matrix, sizes, some_tiles
@@ -48,6 +49,8 @@ def tiles_for(draw, workload, dataflow):
     if dataflow is Dataflow.RANK_ONE_TILING and draw(st.booleans()):
         outputs = {"output_rows": workload.queries, "output_columns": workload.value_dim}
         return sizes(draw, query_tile=workload.queries, key_tile=workload.keys, **outputs)
+    if dataflow is Dataflow.SCORE_STATIONARY and Problems.separate(workload).counts.roll(keys=True):
+        return sizes(draw, whole_rows=workload.queries)
     if dataflow is Dataflow.SCORE_STATIONARY and draw(st.booleans()):
         return sizes(draw, resident_rows=workload.queries, key_tile=workload.keys)
     if dataflow is Dataflow.FLAT and draw(st.booleans()):

@@ -65,6 +65,8 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required, *, keeping: i
         case Dataflow.FLASH_ATTENTION_2 | Dataflow.ATTENIO | Dataflow.STACKED_GROUPS:
             return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, runs) for row, runs in _met(tiles, required)])
         case Dataflow.SCORE_STATIONARY:
+            if "whole_rows" in tiles:
+                return Grouping(softmax=Softmax.NORMALISED)
             return _resident_rows(tiles, required) if "resident_rows" in tiles else _score_stationary(tiles, required)
         case Dataflow.KEPT_KEYS:
             return _kept_keys(tiles, required, keeping)

@@ -17,6 +17,7 @@ from attenio.planning.words.form import (
     Resident,
     RollingTile,
     RowTile,
+    WholeRows,
 )
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots, words_that_pass
@@ -53,7 +54,7 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, StackedRows | StayingSums | KeyRing):
+    if isinstance(phase, StackedRows | StayingSums | KeyRing | WholeRows):
         return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -98,6 +99,9 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(words_that_pass(phase, ceil_div(words.rows, tiles[phase.tile]), words.keys, tiles[phase.slots]))
         case KeyRing():
             return 0
+        case WholeRows():
+            a = tiles[phase.tile]
+            return int(group * (phase.loads * counts.key_loads(a) + phase.live * counts.live_rows(a)))
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             words = phase.visits * counts.tile_rows(a, b) + phase.loads * counts.key_loads(a)
@@ -138,6 +142,9 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
         case KeyRing():
             return int(min(tiles[phase.slots], counts.keys) * phase.per_slot + phase.beside)
+        case WholeRows():
+            each = counts.longest_row * phase.per_score + phase.per_row
+            return int(min(tiles[phase.tile], counts.rows) * each + phase.beside)
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in counts.shapes)

@@ -95,6 +95,12 @@ class PatternCounts:
         """The band, if that is what the problem is."""
         return self.only if isinstance(self.only, Band) else None
 
+    @lazy
+    def longest_row(self) -> int:
+        """The most keys that a row of the band needs, one at least."""
+        assert self.only_band is not None
+        return max(1, int(self.only_band.longest_row))
+
     def roll(self, keys: bool) -> bool:
         """Whether rows may come and go one by one, or ``keys``."""
         band = self.only_band

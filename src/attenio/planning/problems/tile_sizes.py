@@ -4,7 +4,16 @@ from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 
 _OF_ROWS = frozenset(
-    ("query_tile", "score_rows", "output_rows", "passing_queries", "query_rows", "gradient_rows", "resident_rows")
+    (
+        "query_tile",
+        "score_rows",
+        "output_rows",
+        "passing_queries",
+        "query_rows",
+        "gradient_rows",
+        "resident_rows",
+        "whole_rows",
+    )
 )
 _OF_KEYS = frozenset(
     ("key_tile", "score_keys", "keys_per_split", "stationary_keys", "value_keys", "key_keys", "gradient_keys")
@@ -41,7 +50,7 @@ def smallest_tiles(problems: Problems, names: tuple[str, ...]) -> Tiles:
         if name == "resident_keys":
             least[name] = 0
         elif name == "ring_keys" and counts.only_band is not None:  # all that a row needs
-            least[name] = max(1, int(counts.only_band.longest_row))
+            least[name] = counts.longest_row
         elif name in _OF_ROWS and names != _ONE_ROW:
             least[name] = min(problems.granularity.rows, counts.most_rows)
         elif name in _OF_KEYS:

@@ -8,7 +8,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
-from attenio.planning.words.form import Form, KeptTile, KeyRing, RollingTile, Sizes
+from attenio.planning.words.form import Form, KeptTile, KeyRing, RollingTile, Sizes, WholeRows
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
@@ -42,7 +42,10 @@ BACKWARD_CONTENDERS = (
 # They make one score at a time, which no granularity allows.
 ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS, Dataflow.KEPT_ROW_GRADIENTS)
 # They have forms for some problems alone.
-_FOR_SOME = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS, Dataflow.QUERY_STATIONARY, Dataflow.TWO_PASS)
+_FOR_SOME = (
+    Dataflow.KEPT_KEYS, Dataflow.SCORE_STATIONARY, Dataflow.KEPT_ROW_GRADIENTS, Dataflow.QUERY_STATIONARY,
+    Dataflow.TWO_PASS,
+)  # fmt: skip
 # The forms of a single score at a time.
 _WITH_SLOTS = KeptTile | RollingTile | WaitingRows | StackedRows | StayingSums | KeyRing
 
@@ -96,7 +99,7 @@ def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
     if dataflow is Dataflow.QUERY_STATIONARY:
         forms = known_forms(dataflow, problems.sizes)
     if dataflow is Dataflow.SCORE_STATIONARY:  # no unit multiplies with one element at a time
-        forms = tuple(form for form in forms if "resident_rows" not in form.names)
+        forms = tuple(form for form in forms if form.names[0] not in ("resident_rows", "whole_rows"))
     # slots keep what rows meet one score at a time
     forms = tuple(f for f in forms if not any(isinstance(phase, _WITH_SLOTS) for phase in f.phases))
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))
@@ -124,6 +127,7 @@ def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, 
         unfit: list[type] = []
         unfit += [] if shape.dense else [WaitingRows, StackedRows, StayingSums]
         unfit += [] if shape.band else [KeyRing]
+        unfit += [] if shape.keys_roll else [WholeRows]
         forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)) and _rolls(form, shape))
         if sizes.group > 1 and not shape.keys_roll:  # elsewhere heads together save next to nothing
             forms = tuple(form for form in forms if "group_positions" not in form.names)

@@ -1,6 +1,6 @@
 """Phases for some problems alone: waiting and stacked rows and sums that stay, for dense ones; others, for bands.
 
-Those are rows, or keys, that come and go one by one, and a ring of keys.
+Those are rows, or keys, that come and go one by one, a ring of keys, and all scores of rows.
 """
 
 from math import inf
@@ -9,12 +9,13 @@ from typing import assert_never
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
-from attenio.planning.words.form import KeyRing, RollingTile
+from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.words.form import KeyRing, RollingTile, WholeRows
 from attenio.planning.words.stacked_rows import StackedRows, best_stacked_rows, stacked_floor
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
-ForSome = RollingTile | WaitingRows | StackedRows | StayingSums | KeyRing
+ForSome = RollingTile | WaitingRows | StackedRows | StayingSums | KeyRing | WholeRows
 
 
 def best_for_some(
@@ -39,10 +40,23 @@ def best_for_some(
             words, tile, slots = best_stacked_rows(sums, inf if spare is None else spare)
             return words, {phase.tile: tile, phase.slots: slots}
         case KeyRing():
-            needed = ring_of(problems)
+            needed = problems.counts.longest_row
             return (0, {phase.slots: needed}) if needed * phase.per_slot + phase.beside <= fast_words else None
+        case WholeRows():
+            most = _most_whole(problems, phase, fast_words)
+            if most < 1:
+                return None
+            limit = None if spare is None else spare // problems.group
+            words, tile = best_row_tile(RowWords(problems, phase.live, phase.loads), most, limit)
+            return problems.group * words, {phase.tile: tile}
         case _:
             assert_never(phase)
+
+
+def _most_whole(problems: Problems, phase: WholeRows, fast_words: int) -> int:
+    """Rows of which all scores fit, at most."""
+    fits = (fast_words - phase.beside) // (problems.counts.longest_row * phase.per_score + phase.per_row)
+    return int(min(fits, problems.counts.rows))
 
 
 def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
@@ -70,13 +84,9 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float
             # a row needs as many keys as all do on average, which is known already
             if counts.scores * phase.per_slot > counts.rows * (fast_words - phase.beside):
                 return inf
-            return 0 if ring_of(problems) * phase.per_slot + phase.beside <= fast_words else inf
+            return 0 if problems.counts.longest_row * phase.per_slot + phase.beside <= fast_words else inf
+        case WholeRows():
+            most = _most_whole(problems, phase, fast_words)
+            return inf if most < 1 else problems.group * RowWords(problems, phase.live, phase.loads).floor(most)
         case _:
             assert_never(phase)
-
-
-def ring_of(problems: Problems) -> int:
-    """The keys that a ring holds: the most that a row needs."""
-    band = problems.counts.only_band
-    assert band is not None
-    return max(1, int(band.longest_row))

@@ -27,6 +27,7 @@ from attenio.planning.words.form import (
     Resident,
     RollingTile,
     RowTile,
+    WholeRows,
 )
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
@@ -168,7 +169,7 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             return _best_rows(problems, phase, fast_words, spare)
         case KeptTile():
             return _best_kept(problems, phase, fast_words, spare)
-        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | KeyRing():
+        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | KeyRing() | WholeRows():
             tiles = best_for_some(problems, phase, fast_words, spare)
             return None if tiles is None else _PhaseTiles(*tiles)
         case Rectangle():
@@ -295,7 +296,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
             return _row_floor(problems, phase, fast_words, spare)
         case KeptTile():
             return _kept_floor(problems, phase, fast_words, spare if closely else -inf)
-        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | KeyRing():
+        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | KeyRing() | WholeRows():
             return floor_for_some(problems, phase, fast_words)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])

@@ -18,7 +18,7 @@ from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.room import key_room, row_room
-from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
+from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles, best_whole_rows, most_whole_rows
 from attenio.planning.sweeping.stacked_rows import best_tiles_of_stacked, stacked_floors, stacked_of
 from attenio.planning.words.form import (
     Form,
@@ -31,6 +31,7 @@ from attenio.planning.words.form import (
     Resident,
     RollingTile,
     RowTile,
+    WholeRows,
 )
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
@@ -125,6 +126,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case KeyRing():
                 ring = np.maximum(cases.band.longest_row, 1)
                 more, held, tiles = 0 * ring, ring * phase.per_slot + phase.beside, {phase.slots: ring}
+            case WholeRows():
+                more, held, tiles = best_whole_rows(cases, phase)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -294,6 +297,11 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
         case KeyRing():
             fits = np.maximum(cases.band.longest_row, 1) * phase.per_slot + phase.beside <= cases.fast_words
             return np.where(fits & (cases.row_unit == 1) & (cases.key_unit == 1), 0.0, np.inf)
+        case WholeRows():
+            most, _ = most_whole_rows(cases, phase)
+            fits = (most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_window
+            forms = RowForms(band=cases.band, live=phase.live, loads=phase.loads, unit=1)
+            return np.where(fits, cases.group * forms.floor(np.maximum(most, 1)), np.inf)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():

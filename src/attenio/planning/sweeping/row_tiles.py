@@ -10,8 +10,9 @@ from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
-from attenio.planning.sweeping.cases import NOTHING, Ints, batches, is_zero, single, spread, take
+from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, batches, is_zero, single, spread, take
 from attenio.planning.sweeping.room import rounded_down, rounded_up
+from attenio.planning.words.form import WholeRows
 
 _AT_ONCE = 2**20
 # A case with more candidates than this is searched by itself, so that arrays stay small.
@@ -157,3 +158,16 @@ def _best_alone(forms: RowForms, index: int, most: int) -> tuple[int, int]:
     live, loads, unit = (int(take(values, index)) for values in (forms.live, forms.loads, forms.unit))
     problems = single(forms.band, index, Granularity(rows=unit))
     return best_row_tile(RowWords(problems=problems, live=live, loads=loads), most)
+
+
+def most_whole_rows(cases: Cases, phase: WholeRows) -> tuple[Ints, Ints]:
+    """Rows of which all scores fit, at most, and words that each takes."""
+    each = np.maximum(cases.band.longest_row, 1) * phase.per_score + phase.per_row
+    return np.minimum((cases.fast_words - phase.beside) // each, cases.rows), each
+
+
+def best_whole_rows(cases: Cases, phase: WholeRows) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """The best tiles of rows of which all scores stay: words, words held, and tiles."""
+    most, each = most_whole_rows(cases, phase)
+    words, tile = best_row_tiles(RowForms(band=cases.band, live=phase.live, loads=phase.loads, unit=1), most)
+    return cases.group * words, tile * each + phase.beside, {phase.tile: tile}

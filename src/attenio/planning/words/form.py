@@ -201,8 +201,24 @@ class KeyRing(NamedTuple):
     beside: Counts
 
 
+class WholeRows(NamedTuple):
+    """All scores that a rows need stay while keys pass: g*(live*L(a) + loads*U(a)).
+
+    For a window, with as many scores of a row as it needs keys at most, l of them. It holds a*(l*per_score + per_row) +
+    ``beside`` words.
+    """
+
+    tile: str
+    per_score: Counts
+    per_row: Counts
+    beside: Counts
+    loads: Counts
+    live: Counts = 0
+
+
 _OfDense = WaitingRows | StackedRows | StayingSums
-Phase = RowTile | KeptTile | RollingTile | _OfDense | KeyRing | Rectangle | Product | Resident
+_OfBands = RollingTile | KeyRing | WholeRows
+Phase = RowTile | KeptTile | _OfBands | _OfDense | Rectangle | Product | Resident
 
 
 class Form(NamedTuple):

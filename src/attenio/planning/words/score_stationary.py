@@ -11,13 +11,20 @@ moved = g (L(a) d + n dv + U(a)(d + dv))
 peak  = a'(d + (dv+2)w) + a'b'w + 1
 
 It has room for more rows than whole keys leave, which take d + dv words beside them, up to about (d + dv)² words.
+
+With ``whole_rows`` all scores of a rows stay, l of each, which is the most that a row needs under a window:
+
+moved = g (L(a) d + n dv + U(a)(d + dv))
+peak  = a'lw + a'w + 2w + 1
+
+A tile of a rows and all of their keys would have l + a - 1 scores for each of them, and no fewer words.
 """
 
-from attenio.planning.words.form import Form, Held, Rectangle, RowTile, Sizes
+from attenio.planning.words.form import Form, Held, Rectangle, RowTile, Sizes, WholeRows
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself: a tile of scores alone, and with resident rows."""
+    """Every head by itself: a tile of scores alone, with resident rows, and all scores of rows."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     carried = 2 * w * dv
     held = Held(per_score=w, per_row=4 * w, beside=1)
@@ -25,4 +32,9 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     outputs = sizes.group * sizes.rows * dv
     whole = Held(per_score=w, per_row=d + (dv + 2) * w, beside=1)
     rows = RowTile("resident_rows", "key_tile", whole, live=d, loads=d + dv)
-    return Form(("query_tile", "key_tile"), (phase,), outputs), Form(("resident_rows", "key_tile"), (rows,), outputs)
+    complete = WholeRows("whole_rows", per_score=w, per_row=w, beside=2 * w + 1, live=d, loads=d + dv)
+    return (
+        Form(("query_tile", "key_tile"), (phase,), outputs),
+        Form(("resident_rows", "key_tile"), (rows,), outputs),
+        Form(("whole_rows",), (complete,), outputs),
+    )

@@ -199,5 +199,7 @@ def _small_blocks(array: NDArray[np.bool_], workload: Workload) -> Mask:
 
 def _share(plan: Plan) -> float:
     tiles = dict(plan.tiles)
-    rows = next((tiles[name] for name in ("query_tile", "score_rows", "resident_rows") if name in tiles), 1)
+    rows = next(
+        (tiles[name] for name in ("query_tile", "score_rows", "resident_rows", "whole_rows") if name in tiles), 1
+    )
     return rows / max(plan.workload.queries, 1)
