@@ -16,10 +16,11 @@ PRODUCTS_FOR_A_WORD = {
     5: Fraction(3, 4),
     6: Fraction(1),
     7: Fraction(1),
+    8: Fraction(1),
 }
 LARGEST_FAST_WORDS = max(PRODUCTS_FOR_A_WORD)
 # By the words of fast memory; up to two of them a product takes all words that there are.
-_WORDS_FOR_A_PRODUCT = np.array([float(1 / PRODUCTS_FOR_A_WORD[max(3, words)]) for words in range(8)])
+_WORDS_FOR_A_PRODUCT = np.array([float(1 / PRODUCTS_FOR_A_WORD[max(3, words)]) for words in range(9)])
 
 
 def few_word_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats, fast_words: Floats) -> Floats:
@@ -37,15 +38,15 @@ def few_word_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats, f
 
 
 def few_words(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
-    """The floor under every forward pass in up to seven words of one fast memory; nothing for larger ones.
+    """The floor under every forward pass in up to eight words of one fast memory; nothing for larger ones.
 
     Theorem: words >= Z (d+dv)/r - 3 Z - R dv for R rows and d >= M + 3, with r = 1/2, 2/3, 3/4 and 1 products for
-    a word in 3, 4, 5 and 6 or 7 words.
+    a word in 3, 4, 5 and 6 to 8 words.
     Assumes: as fused epochs.
-    Regime: up to seven words.
+    Regime: up to eight words.
     Proof: docs/theory/few_words.md
 
-    >>> [bound.words for words in (3, 4, 7, 8) for bound in few_words(Workload(n=1024, d=64), words)]
+    >>> [bound.words for words in (3, 4, 8, 9) for bound in few_words(Workload(n=1024, d=64), words)]
     [265224192, 198115328, 131006464]
     """
     if fast_words > LARGEST_FAST_WORDS:
@@ -56,7 +57,7 @@ def few_words(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
         words=int(few_word_words(float(workload.scores), rows, d, value_dim, float(fast_words))),
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
-        regime="up to seven words: products that follow each other have few words in common",
+        regime="up to eight words: products that follow each other have few words in common",
         assumptions=(
             "each score is a sum of d products of its own, and a word when it is used",
             "each output is a sum of products p·v, rescaled by row factors at will",
