@@ -136,7 +136,7 @@ torch.cuda.synchronize()
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     output = attention(q, k, v, is_causal=True)
-(plan,) = [plan for kind, plan in forward._captured.items() if kind.queries == LENGTH]
+(plan,) = [plan for (kind, _), plan in forward._captured.items() if kind.queries == LENGTH]
 for each in (q, k, v):
     each.copy_(torch.randn_like(each))
 graph.replay()

@@ -237,8 +237,20 @@ def test_a_capture_waits_for_what_is_known_to_be_right(compilers, monkeypatch, i
     assert forward.why_not(problem_of(CUDA_96)) is None
     tiles, stood_in = attend(problem_of(CUDA_96))
     assert (tiles.key_tile, stood_in, entered) == ((96, False, [True]) if is_right else (112, True, []))
-    assert forward._captured[ForwardKind.of(problem_of(CUDA_96))].tiles == tiles
+    assert [plan.tiles for plan in forward._captured.values()] == [tiles]
     assert first.key_tile == 112
+
+
+def test_a_graph_keeps_the_schedule_of_a_stand_in_that_another_has_replaced_since(compilers, monkeypatch):
+    first_call(compilers)
+    attend(problem_of(CUDA_96))
+    compilers.open.set()
+    for is_right in (False, True):
+        monkeypatch.setattr(forward, "is_known", lambda *_given, is_right=is_right: is_right)
+        monkeypatch.setattr(forward, "_captures", lambda _device: True)
+        monkeypatch.setattr(forward, "loads_while_capturing", warnings.catch_warnings)
+        attend(problem_of(CUDA_96))
+    assert [plan.tiles.key_tile for plan in forward._captured.values()] == [112, 96]
 
 
 @pytest.mark.parametrize("length", [CUDA_96, GLUON_64])

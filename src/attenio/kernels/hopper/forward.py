@@ -156,7 +156,7 @@ def attend(problem: KernelProblem, choice: Choice | None = None) -> Attended:
     before, plan = _settled.get(kind), _planned(kind, choice)
     captures = _captures(device)
     if captures:
-        _captured[kind] = plan
+        _captured[kind, plan.entries.data_ptr()] = plan
     is_new = before is None or before.tiles != plan.tiles
     with loads_while_capturing() if captures and is_new else nullcontext():
         _launch(problem, attended, plan)
@@ -212,9 +212,9 @@ def grid_of(problem: KernelProblem) -> Grid:
 
 
 # Plans of the kinds that have run, the older half of which is forgotten when they are many, and of those that a CUDA
-# graph was captured with: a graph holds addresses only, and what it reads must stay.
+# graph was captured with: a graph holds addresses only, and what it reads must stay, though the kind has another since.
 _settled: dict[ForwardKind, LaunchPlan] = {}
-_captured: dict[ForwardKind, LaunchPlan] = {}
+_captured: dict[tuple[ForwardKind, int], LaunchPlan] = {}
 _MOST_SETTLED = 512
 # Those of stand-ins that others have taken the place of.
 _left: list[LaunchPlan] = []
