@@ -14,7 +14,7 @@ from attenio.measurement.contenders import backend
 
 # Of keys and of values.
 WIDTHS = ((64, 64), (96, 96), (128, 128), (192, 192), (192, 128), (256, 256))
-LENGTHS = (1024, 4096, 16384)
+LENGTHS = (1024, 4096, 16384, 32768)
 TOKENS = 16384
 DIRECTIONS = ("forward", "backward")
 ODD_FORMS, ODD_SEED = 40, 20
@@ -45,7 +45,7 @@ def front_runner() -> Iterator[Case]:
             for is_causal in (False, True):
                 for n in LENGTHS:
                     heads = round(HIDDEN / width)
-                    shape = (TOKENS // n, heads, heads, n, n)
+                    shape = (max(1, TOKENS // n), heads, heads, n, n)
                     yield case_of("front runner", direction, shape, (d, width), is_causal, None)
 
 

@@ -16,6 +16,7 @@ from attenio.kernels.hopper.backward.group_parts import parts_for
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients
 from attenio.kernels.hopper.backward.launch_groups import LaunchGroups
 from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
+from attenio.kernels.hopper.backward.whole_heads import whole_heads_gradients
 from attenio.kernels.hopper.cuda.key_stationary import columns_of
 
 # Sequences, heads, KV heads, queries, keys, first and last key seen relative to the query.
@@ -98,17 +99,28 @@ def test_gradients_are_those_of_float64(d, case, dtype, deterministic):
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, MANY_TILES, (66, 8, 4, 130, 200, -UNBOUNDED, 70)], ids=str)
-@pytest.mark.parametrize("widths", [(64, 64), (40, 64), (64, 24), (96, 96), (80, 72), (72, 96)], ids=str)
-def test_narrow_heads_by_gluon_and_by_cuda(shape, widths):
+@pytest.mark.parametrize("widths", [(64, 64), (40, 64), (64, 24), (96, 96), (80, 72), (72, 96), (128, 104)], ids=str)
+def test_heads_by_gluon_and_by_cuda_in_parts_and_whole(shape, widths):
     problem = problem_of(shape, widths, torch.bfloat16)
     gradient = torch.randn((*problem.query.shape[:-1], widths[1]), device="cuda", dtype=torch.bfloat16)
     seen = seen_in(problem)
     saved, _ = untiled(problem, gradient, seen, torch.bfloat16)
-    configs = {backward_config(*widths), config_of(problem)}
-    assert len(configs) == 1 + (shape[5] == -UNBOUNDED)
+    configs = [backward_config(*widths)]
+    if shape[5] == -UNBOUNDED:
+        configs += [config_of(problem)._replace(whole_heads=whole) for whole in (False, True)[: 1 + (shape[6] >= 0)]]
     for config in configs:
-        found = key_stationary_gradients(problem, saved, config=config)
-        assert_right(found[:3], problem, gradient, seen, worst_of(problem))
+        by = whole_heads_gradients if config.whole_heads else key_stationary_gradients
+        assert_right(by(problem, saved, config=config)[:3], problem, gradient, seen, worst_of(problem))
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("d, n", [(128, 100), (128, 256), (96, 384), (64, 512), (40, 300)])
+def test_programs_that_take_whole_heads_repeat_to_the_bit(d, n, is_causal):
+    inputs = [torch.randn(140, 2, n, d, device="cuda", dtype=torch.bfloat16) for _ in range(4)]
+    seen = Visibility(group=1, above=0) if is_causal else Visibility(group=1)
+    assert config_of(KernelProblem.of_heads(*inputs[:3], seen, d**-0.5)).whole_heads
+    first = step(inputs, is_causal=is_causal)
+    assert all(same(first, step(inputs, is_causal=is_causal)) for _ in range(5))
 
 
 @pytest.mark.parametrize("case", ["huge logits", "one hot", "all equal", "an outlier"])

@@ -20,7 +20,6 @@ from attenio.kernels.hopper.cuda.key_stationary import columns_of, dq_columns, g
 from attenio.kernels.hopper.cuda.proving import is_proven
 from attenio.kernels.hopper.cuda.source import source
 from attenio.kernels.hopper.cuda.tiles import WIDTHS, CudaTiles, cuda_columns, cuda_tiles
-from attenio.kernels.hopper.descriptors import in_sectors
 from attenio.kernels.hopper.kind import ForwardKind
 from attenio.kernels.hopper.ranking import Extent, ranked_tiles
 from attenio.kernels.hopper.tiles import SHARED_BYTES
@@ -73,13 +72,6 @@ def test_all_rows_of_the_problem_that_proves_a_kernel_see_a_key(monkeypatch, wid
     assert len(tried) == len(cuda_tiles(*widths)) and all(keys >= queries for queries, keys in tried)
 
 
-def test_rows_that_begin_within_sectors_are_copied_to_whole_ones():
-    given = torch.randn(2, 3, 5, 152).bfloat16()
-    copied = in_sectors(given)
-    assert torch.equal(copied, given) and all(stride % 16 == 0 for stride in copied.stride()[:-1])
-    assert in_sectors(copied) is copied and in_sectors(given[..., :144].contiguous()).shape[-1] == 144
-
-
 @pytest.mark.parametrize("widths", [(96, 96), (80, 80), (192, 192), (192, 128)], ids=str)
 def test_tiles_of_cuda_are_ranked_only_where_the_kernel_runs(widths):
     extent = Extent(32, 16384, 16384, Band())
@@ -101,14 +93,14 @@ def test_the_kernel_spills_nothing_and_multiplies_on_tensor_cores(index, widths,
 
 
 @pytest.mark.parametrize("d", WIDTHS_OF_GRADIENTS)
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_gradients_spill_nothing_and_multiply_on_tensor_cores(masked, d, tmp_path):
+@pytest.mark.parametrize("masked, whole_heads", [(False, False), (True, False), (True, True)])
+def test_the_gradients_spill_nothing_and_multiply_on_tensor_cores(masked, whole_heads, d, tmp_path):
     from offline_compiler import cuda_instructions
 
     # Of each consumer S and dP before the loops, dV and dK after them, and all of these in each loop; dQ of 128 keys.
     # S and dP have 16 columns more, the offsets of rows.
     loops, scores, gradients, dq = 1 + masked, 2 * (d // 16 + 1), 2 * 64 // 16, 128 // 16
-    found = cuda_instructions(gradient_source("bf16", d, masked=masked), tmp_path)
+    found = cuda_instructions(gradient_source("bf16", d, masked=masked, whole_heads=whole_heads), tmp_path)
     if dq_columns(d) == d:
         expected = Counter({"HGMMA.64x64x16": 2 * (1 + loops) * scores})
         expected[f"HGMMA.64x{d}x16"] += 2 * (1 + loops) * gradients + dq
@@ -117,7 +109,8 @@ def test_the_gradients_spill_nothing_and_multiply_on_tensor_cores(masked, d, tmp
         # after them also that of the last, or only this. The producer has 24 registers, and spills some of its own.
         expected = Counter({"HGMMA.64x64x16": 2 * ((2 + loops) * scores + (loops + 3) * dq)})
         expected[f"HGMMA.64x{d}x16"] += 2 * (3 + loops) * gradients
-        assert found.pop("LDL") < 10 and found.pop("STL") < 10
+        most = 25 if whole_heads else 10
+        assert found.pop("LDL", 0) < most and found.pop("STL", 0) < most
     assert found == expected
 
 

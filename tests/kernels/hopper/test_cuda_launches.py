@@ -14,8 +14,10 @@ from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.counters import counters
 from attenio.kernels.hopper import forward
+from attenio.kernels.hopper.backward import config as config_module
+from attenio.kernels.hopper.backward import whole_heads
 from attenio.kernels.hopper.backward.chunks import Chunk
-from attenio.kernels.hopper.backward.config import BackwardCall, config_of
+from attenio.kernels.hopper.backward.config import BackwardCall, config_of, takes_whole_heads
 from attenio.kernels.hopper.backward.masks import VisibleRows
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.cuda import attenio as cuda
@@ -61,7 +63,8 @@ class Driver(AbsentDriver):
         problem = KernelProblem.of_heads(
             q, k, v, Visibility(group=work.group, above=work.above), work.scale_log2 / LOG2_E
         )  # fmt: skip
-        _, d_key, d_value = gradients_by_definition(problem, d_o.reshape(*problem.query.shape[:-1], work.v_width))
+        d_query, d_key, d_value = gradients_by_definition(problem, d_o.reshape(*problem.query.shape[:-1], work.v_width))
+        memory(work.RoundedQueryGradients, d_query.numel(), q.dtype).copy_(d_query.flatten())
         memory(work.KeyGradients, d_key.numel(), q.dtype).copy_(d_key.flatten())
         memory(work.ValueGradients, d_value.numel(), q.dtype).copy_(d_value.flatten())
 
@@ -70,7 +73,7 @@ class Driver(AbsentDriver):
 def found(monkeypatch):
     fake = Driver()
     fake.replace(monkeypatch)
-    for module in (forward, key_stationary):
+    for module in (forward, key_stationary, config_module, whole_heads):
         monkeypatch.setattr(module, "processors_of", lambda device: 132)
     cached = cuda.launcher_of, key_stationary.launcher_of, forward._plan
     for each in cached:
@@ -150,6 +153,47 @@ def test_a_launch_of_gradients_hands_over_what_the_kernel_needs(found, heads, wi
     assert function[1:] == ("key_stationary_kernel", shared_bytes) and shared_bytes <= SHARED_BYTES
     assert (programs, threads) == (min(132, work.blocks), 384 if columns == 128 else 512)
     assert {each[-1][-2:] for each in found.maps.values()} == {(64, panel), (128, panel)}
+
+
+@pytest.mark.parametrize("keys", [100, 330])
+def test_programs_that_take_whole_heads_have_sums_of_their_own_and_write_all_gradients(found, monkeypatch, keys):
+    prepared = []
+    monkeypatch.setattr(RowStatistics, "between", lambda self, done, following, scale: prepared.append(following))
+    problem = problem_of(drawn((200, 3, 1, 70, keys), (128, 120)), Visibility(group=3, above=0))
+    d_output = torch.randn((*problem.query.shape[:-1], 120)).bfloat16()
+    config = config_of(problem)._replace(whole_heads=True)
+    mine = whole_heads.whole_heads_gradients(problem, (*forward_by_definition(problem), d_output), config)
+    for each, right in zip(mine[:3], gradients_by_definition(problem, d_output), strict=True):
+        torch.testing.assert_close(each, right.to(torch.bfloat16).view(each.shape))
+    work, ((_, programs, _, shared_bytes, _),) = found.work, found.launches
+    assert prepared == [range(600)] and programs == work.programs == 132 and shared_bytes <= SHARED_BYTES
+    assert (work.blocks, work.together, work.padded) == (200 * -(-keys // 128), 1, 128)
+    assert (work.QueryGradients is None) == (keys == 100)
+
+
+@pytest.mark.parametrize(
+    "shape, d, above, expected",
+    [
+        ((140, 1, 1, 64, 128), 128, None, True),
+        ((1, 1, 1, 4096, 77), 128, None, True),
+        ((1, 8, 1, 4096, 77), 128, None, False),
+        ((132, 1, 1, 256, 256), 128, None, True),
+        ((132, 1, 1, 200, 200), 128, None, False),
+        ((132, 1, 1, 200, 200), 128, 0, True),
+        ((132, 1, 1, 200, 200), 64, None, True),
+        ((150, 1, 1, 256, 256), 128, None, False),
+        ((132, 1, 1, 512, 512), 128, None, False),
+        ((132, 1, 1, 512, 512), 64, 0, True),
+        ((132, 1, 1, 1024, 1024), 64, 0, False),
+        ((132, 1, 1, 300, 100), 64, -200, False),
+    ],
+    ids=str,
+)
+def test_whole_heads_are_short_ones_that_fill_the_programs(monkeypatch, shape, d, above, expected):
+    monkeypatch.setattr(config_module, "processors_of", lambda device: 132)
+    group = shape[1] // shape[2]
+    seen = Visibility(group=group) if above is None else Visibility(group=group, above=above)
+    assert takes_whole_heads(problem_of(drawn(shape, (d, d)), seen), d) == expected
 
 
 def test_what_the_driver_refuses_is_told_by_name(found, monkeypatch):

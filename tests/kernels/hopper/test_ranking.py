@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from attenio.kernels.gpu.band import Band
-from attenio.kernels.hopper.cuda.tiles import cuda_tiles
+from attenio.kernels.hopper.cuda.tiles import CudaTiles, cuda_tiles
 from attenio.kernels.hopper.ranking import Extent, TileTimes, predicted_us, ranked_tiles
 from attenio.kernels.hopper.schedule import key_tiles, schedule
-from attenio.kernels.hopper.tiles import hopper_tiles, possible_tiles
+from attenio.kernels.hopper.tiles import computed_width, hopper_tiles, possible_tiles
 
 PROCESSORS = 132
 
@@ -20,7 +20,7 @@ def extent_of(heads, queries, keys=None, *, causal=False):
 def scheduled_us(tiles, times, extent):
     """The time of the program that ends last, by the lists that the kernel reads."""
     missing = tiles.missing_rows(extent.queries, extent.band)
-    lengths = key_tiles(*extent[1:], row_tile=tiles.row_tile, key_tile=tiles.key_tile, missing=missing)
+    lengths = key_tiles(*extent[1:4], row_tile=tiles.row_tile, key_tile=tiles.key_tile, missing=missing)
     lists = schedule(lengths, extent.batch_heads, programs=PROCESSORS * tiles.blocks, heads_at_once=2**20)
     costs = times.row_tile_us + lengths[lists.entries[:-1, 1] // 2] * times.key_tile_us
     return max(part.sum() for part in np.split(costs, lists.starts[1:-1]))
@@ -67,3 +67,16 @@ def test_of_causal_rows_in_cuda_the_first_tile_is_the_one_that_is_not_whole(n):
         for each in (missing, 0)
     )
     assert with_missing < without
+
+
+@pytest.mark.parametrize("own", [104, 120, 208, 224, 248])
+def test_columns_that_heads_do_not_have_are_left_out_by_cuda(own):
+    columns = computed_width(own)
+    extent = extent_of(64, 4096)._replace(own=(own, own))
+    assert isinstance(ranked_tiles(columns, columns, extent, PROCESSORS, cuda=True)[0], CudaTiles)
+
+
+def test_rows_that_begin_within_sectors_are_read_by_as_few_row_tiles_as_can_be():
+    whole, within = (extent_of(52, 4096)._replace(own=(own, own)) for own in (160, 152))
+    rows = [ranked_tiles(160, 160, extent, PROCESSORS, cuda=True)[0].row_tile for extent in (whole, within)]
+    assert rows == [128, 192]

@@ -291,6 +291,7 @@ def gradient_problem(keys=256, **options):
 def gradient_compilers(compilers, monkeypatch):
     monkeypatch.setattr(backward, "compiles_for", lambda _device: True)
     monkeypatch.setattr(config, "_not_proven", set())
+    monkeypatch.setattr(config, "processors_of", lambda _device: 132)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     return compilers
 
@@ -307,6 +308,19 @@ def test_gradients_of_whole_tiles_are_computed_with_masks_until_their_kernel_is_
     best = backward.choose(problem).kernel
     assert choice.kernel == best._replace(masks=True) and choice.awaited == best and choice.language == "CUDA C++"
     assert backward.stand_in(gradient_problem(keys=300)) is None  # has masks
+    gradient_compilers.open.set()
+    for future in compiler._begun.values():
+        future.result()
+    assert backward.stand_in(problem) is None
+
+
+def test_programs_that_share_heads_stand_in_for_those_that_take_whole_ones(gradient_compilers):
+    compile_gradients(masked=True)
+    gradient_compilers.open.clear()
+    problem = gradient_problem(keys=100)
+    choice, best = backward.stand_in(problem), backward.choose(problem).kernel
+    assert best.whole_heads and choice.awaited == best
+    assert choice.kernel == best._replace(masks=True, whole_heads=False)
     gradient_compilers.open.set()
     for future in compiler._begun.values():
         future.result()
@@ -349,7 +363,7 @@ def test_captured_gradients_take_what_is_known_to_be_right(gradient_compilers, m
 
 def test_a_launch_with_masks_is_one_of_the_kernel_that_has_them(gradient_compilers, monkeypatch):
     asked = []
-    monkeypatch.setattr(key_stationary, "launcher_of", lambda *_given, masked: asked.append(masked))
+    monkeypatch.setattr(key_stationary, "launcher_of", lambda *_given, masked, whole_heads: asked.append(masked))
     monkeypatch.setattr(key_stationary, "launch_compiled", lambda *_given: None)
     problem = gradient_problem()
     saved = (*forward_by_definition(problem), problem.query)

@@ -11,7 +11,6 @@ from attenio.kernels.hopper.tiles import side_by_side
 # Types of 16 bits, by their names in Triton.
 ELEMENTS = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
 Sizes: TypeAlias = tuple[int, ...]
-_SECTOR = 32
 
 
 class TmaDescriptor(NamedTuple):
@@ -53,16 +52,6 @@ def _strides(shape: Sizes, strides: Sizes) -> Sizes:
 def aligned(tensor: Tensor) -> Tensor:
     """The tensor, or a copy of it, as TMA takes it."""
     return tensor if is_aligned(tensor) else tensor.clone(memory_format=torch.contiguous_format)
-
-
-def in_sectors(tensor: Tensor) -> Tensor:
-    """The tensor, or a copy whose rows begin with sectors, the 32 bytes that memory is read in."""
-    elements = _SECTOR // tensor.element_size()
-    if is_aligned(tensor) and _strides_fit(tensor.shape, tensor.stride(), elements):
-        return tensor
-    *sizes, columns = tensor.shape
-    copy = tensor.new_empty(*sizes, -(-columns // elements) * elements)[..., :columns]
-    return copy.copy_(tensor)
 
 
 def is_aligned(tensor: Tensor) -> bool:

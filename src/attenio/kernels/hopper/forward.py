@@ -283,7 +283,7 @@ def _takes_cuda(kind: ForwardKind) -> bool:
 
 def _ranked_for(kind: ForwardKind, processors: int | None = None) -> tuple[Extent, int]:
     """What tiles are ranked for: an extent, and so many SMs."""
-    extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band)
+    extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band, (kind.d, kind.width))
     return extent, processors or processors_of(kind.device)
 
 

@@ -4,6 +4,13 @@ A row tile costs what it takes to load Q, fill the pipeline and write O, and the
 Both times were measured once for every variant (``tile_times.json``, by ``studies/hopper-tiles``), so that no call has
 to try several: a length that leaves half of its last row tile empty, or a mask that shows few key tiles, takes others
 than a long sequence. Widths that were not measured are ranked by the roofline of ``tiles``.
+
+Heads of other widths than were measured (H200, 4K tokens, ``studies/hopper/tuning.json``): the CUDA kernel computes 208
+columns of 256 in 208. That saves a third of what the products are less, up to two thirds at 256 columns and next to
+nothing below 48, where exponentials are what a key tile waits for. Gluon's kernels take 4 to 6 percent longer for
+columns that are not there. Rows of an odd multiple of 8 columns begin within sectors, so that keys are read by up to
+twice as many requests, for every row tile anew: at 152 columns two consumers took 1.44 times as long as three, and are
+level with them at 160.
 """
 
 import json
@@ -14,7 +21,7 @@ from typing import NamedTuple
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, cuda_columns, cuda_tiles
 from attenio.kernels.hopper.schedule import key_tiles
-from attenio.kernels.hopper.tiles import GluonTiles, HopperTiles, hopper_tiles, possible_tiles
+from attenio.kernels.hopper.tiles import ROWS, GluonTiles, HopperTiles, hopper_tiles, possible_tiles
 
 
 class Extent(NamedTuple):
@@ -24,6 +31,8 @@ class Extent(NamedTuple):
     queries: int
     keys: int
     band: Band
+    # Columns of keys and of values that heads have, where they are computed in more.
+    own: tuple[int, int] | None = None
 
 
 class TileTimes(NamedTuple):
@@ -31,6 +40,15 @@ class TileTimes(NamedTuple):
 
     row_tile_us: float
     key_tile_us: float
+
+
+# The share of a key tile's time that columns save which are left out, the fewest columns that save any, and what
+# requests that begin within sectors add to it for 64 rows.
+_SAVED, _LEAST_COLUMNS, _WITHIN_SECTORS = 0.35, 48, 0.5
+# By how much Gluon's tiles must be faster: so many are compiled less, and with columns that are not there.
+_GLUON, _GLUON_WITHOUT = 1.01, 1.06
+# Columns of a sector, and of a step of a product.
+_STEP = 16
 
 
 def ranked_tiles(d: int, width: int, extent: Extent, processors: int, *, cuda: bool = False) -> tuple[HopperTiles, ...]:
@@ -43,6 +61,7 @@ def ordered_tiles(
     d: int, width: int, extent: Extent, processors: int, *, cuda: bool = False
 ) -> tuple[HopperTiles, ...]:
     """All tiles that fit and were measured, the best first."""
+    own = extent.own or (d, width)
     wider = cuda_columns(d, width) if cuda else None
     fitting = (*possible_tiles(d, width), *(cuda_tiles(*wider) if wider else ()))
     measured = [tiles for tiles in fitting if (*tiles.columns(d, width), True, tiles) in _measured()]
@@ -52,15 +71,27 @@ def ordered_tiles(
     def time(tiles: HopperTiles) -> float:
         unmasked = tiles.has_unmasked_loop or extent.keys % tiles.key_tile == 0
         form = (*tiles.columns(d, width), not (extent.band.is_dense and unmasked), tiles)
-        return predicted_us(tiles, _measured()[form], extent, processors)
+        row_tile_us, key_tile_us = _measured()[form]
+        return predicted_us(tiles, TileTimes(row_tile_us, key_tile_us * _for(own, tiles, form)), extent, processors)
 
     return tuple(sorted(measured, key=time))
+
+
+def _for(own: tuple[int, int], tiles: HopperTiles, form: tuple[int, int, bool, HopperTiles]) -> float:
+    """The time of a key tile of heads of these widths over that of whole tiles."""
+    if isinstance(tiles, CudaTiles):
+        used = sum(max(_LEAST_COLUMNS, -(-columns // _STEP) * _STEP) for columns in own)
+        factor = 1.0 - _SAVED * (1.0 - used / (form[0] + form[1]))
+    else:
+        factor = _GLUON if own == form[:2] else _GLUON_WITHOUT
+    within = any(columns % _STEP for columns in own)
+    return factor * (1.0 + _WITHIN_SECTORS * ROWS / tiles.row_tile) if within else factor
 
 
 def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processors: int) -> float:
     """Time of a launch: rounds of row tiles of equal length, else their sum over all blocks, or the longest alone."""
     lengths = key_tiles(
-        *extent[1:], row_tile=tiles.row_tile, key_tile=tiles.key_tile,
+        *extent[1:4], row_tile=tiles.row_tile, key_tile=tiles.key_tile,
         missing=tiles.missing_rows(extent.queries, extent.band),
     )  # fmt: skip
     blocks, row_tiles = tiles.blocks * processors, extent.batch_heads * len(lengths)

@@ -21,6 +21,7 @@ from attenio.kernels.hopper.backward.config import BackwardConfig, config_of, gi
 from attenio.kernels.hopper.backward.fixed_point import fixed_point_suffices
 from attenio.kernels.hopper.backward.key_stationary import key_stationary_gradients, key_stationary_grids
 from attenio.kernels.hopper.backward.spilled_gradients import carries, spilled_gradients, spilled_grids
+from attenio.kernels.hopper.backward.whole_heads import whole_heads_gradients
 from attenio.kernels.hopper.cuda.key_stationary import begin_compiling_key_stationary, is_compiled
 from attenio.kernels.hopper.cuda.proving import is_known
 from attenio.kernels.hopper.cuda.proving import is_proven as is_proven_cuda
@@ -49,7 +50,7 @@ def why_not(problem: KernelProblem) -> str | None:
         return "a cap on scores is computed by portable kernels"
     if not min(problem.query.numel(), problem.key.numel()):
         return "there are no scores"
-    if problem.deterministic and not (config_of(problem).spills or fixed_point_suffices(problem)):
+    if problem.deterministic and not (config_of(problem).repeats or fixed_point_suffices(problem)):
         return "fixed point is too coarse for so many keys"
     return None if problem.scale > 0.0 else "masked scores are -inf before they are scaled"
 
@@ -73,7 +74,9 @@ def _choice(config: BackwardConfig, queries: int, keys: int) -> Choice:
     else:
         dataflow, why = (
             Dataflow.KEY_STATIONARY,
-            "gradients of keys stay in registers, and blocks add to dQ as they go",
+            "a program has all keys of a head, and writes dQ itself"
+            if config.whole_heads
+            else "gradients of keys stay in registers, and blocks add to dQ as they go",
         )
     return Choice(
         dataflow=dataflow, tiles=Tiles.of(**sizes), language="CUDA C++" if config.is_cuda else "Gluon",
@@ -84,22 +87,24 @@ def _choice(config: BackwardConfig, queries: int, keys: int) -> Choice:
 def stand_in(problem: KernelProblem) -> Choice | None:
     """What computes the gradients of a problem until the best kernel is compiled; None where that runs.
 
-    Where all scores are required and tiles of keys are whole, that is the kernel with masks, which takes every length.
-    It is compiled first where neither is. While a CUDA graph is captured nothing is compiled or tried.
+    That is the kernel with masks whose programs share heads, which takes every length. It is compiled first where
+    neither is. While a CUDA graph is captured nothing is compiled or tried.
     """
     dtype, device, config = problem.query.dtype, problem.query.device, config_of(problem)
-    if not config.is_cuda or not compiles_for(device) or _is_masked(problem, config):
+    masked = _is_masked(problem, config)
+    if not config.is_cuda or not compiles_for(device) or (masked and not config.whole_heads):
         return None
-    with_masks = config._replace(masks=True)
-    choice = _choice(with_masks, problem.queries, problem.keys)
+    general = config._replace(masks=True, whole_heads=False)
+    choice = _choice(general, problem.queries, problem.keys)
     if torch.cuda.is_current_stream_capturing():
-        known, other = (is_known(_name(problem, each), dtype, device) for each in (config, with_masks))
+        known, other = (is_known(_name(problem, each), dtype, device) for each in (config, general))
         return choice if other and not known else None
     may = may_stand_in(deterministic=problem.deterministic)
-    if not may or is_compiled(dtype, config.d, masked=False):
+    best = {"masked": masked, "whole_heads": config.whole_heads}
+    if not may or is_compiled(dtype, config.d, **best):
         return None
-    awaited = Awaited(config, (begin_compiling_key_stationary(dtype, config.d, masked=False),))
-    if not is_proven(problem, config=with_masks) or config_of(problem) != config:
+    awaited = Awaited(config, (begin_compiling_key_stationary(dtype, config.d, **best),))
+    if not is_proven(problem, config=general) or config_of(problem) != config:
         return None
     return choice if awaited.has_failed else replace(choice, awaited=config)
 
@@ -115,6 +120,7 @@ def _name(problem: KernelProblem, config: BackwardConfig) -> str:
         way = "dS spilled and carried" if carries(problem) else "dS spilled"
     else:
         way = "dQ in fixed point" if config.fixed_point else "dQ added in any order"
+        way = "dQ of whole heads" if config.whole_heads else way
     columns = str(config.d) if config.d == config.width else f"{config.d} and {config.width}"
     return f"gradients {columns} wide, {tiles} tiles, {way}"
 
@@ -130,7 +136,7 @@ def is_proven(problem: KernelProblem, *, tries: bool = True, config: BackwardCon
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         if config.is_cuda:
-            begin_compiling_key_stationary(dtype, config.d, masked=masked)
+            begin_compiling_key_stationary(dtype, config.d, masked=masked, whole_heads=config.whole_heads)
         queries, keys = (2 * config.rows + 40, 3 * config.keys + 24) if masked else (4 * config.rows, 4 * config.keys)
         trial = small_problem(
             (2 * ROW_STEP + queries if carried else queries, keys), (config.d, config.width), dtype, device,
@@ -160,6 +166,8 @@ def gradients(problem: KernelProblem, saved: tuple[Tensor, ...], choice: Choice 
 
 
 def _by_config(problem: KernelProblem, saved: tuple[Tensor, ...], config: BackwardConfig) -> Gradients:
+    if config.whole_heads:
+        return whole_heads_gradients(problem, saved, config)
     by = spilled_gradients if config.spills else key_stationary_gradients
     return by(problem, saved, config=config)
 

@@ -81,8 +81,8 @@ def groups_for(problem: KernelProblem, config: BackwardConfig) -> LaunchGroups:
 
 def key_stationary_grids(problem: KernelProblem) -> tuple[Grid | Sweep, ...] | None:
     """The programs of all launches in their order, for a prediction of the bytes that they move below L2; None where
-    groups are in parts."""
-    if parts_for(problem, config_of(problem)) > 1:
+    groups are in parts, or programs take whole heads."""
+    if config_of(problem).whole_heads or parts_for(problem, config_of(problem)) > 1:
         return None
     element, d, width = problem.query.element_size(), int(problem.query.shape[-1]), int(problem.value.shape[-1])
     config, band = config_of(problem), Band.of(problem)

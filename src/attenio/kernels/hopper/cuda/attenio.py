@@ -15,14 +15,12 @@ from attenio.kernels.hopper.cuda.compiler import begin_compiling, is_at_hand
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, panel
-from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, in_sectors, padded_descriptor
+from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor
 from attenio.kernels.hopper.schedule import LaunchPlan
 from attenio.kernels.hopper.tiles import ROWS
 from attenio.kernels.replay.launches import launch_compiled
 
 KERNEL = "attenio_kernel"
-# Rows that read a key, from which on a copy of it pays.
-_COPIED_FROM = 4096
 
 
 class Work(ctypes.Structure):
@@ -53,10 +51,9 @@ def constants_of(
 def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles, plan: LaunchPlan) -> None:
     """Launch the lists of programs, queries and outputs by heads."""
     (query, scale), (d, width), band = scaled(problem), plan.columns, plan.band
-    laid = in_sectors if _pays_to_copy(problem, plan) else aligned
     described = (
-        _panels(aligned(query.flatten(1, 2)), ROWS, d), _panels(laid(problem.key), tiles.key_tile, d),
-        _panels(laid(problem.value), tiles.key_tile, width),
+        _panels(aligned(query.flatten(1, 2)), ROWS, d), _panels(aligned(problem.key), tiles.key_tile, d),
+        _panels(aligned(problem.value), tiles.key_tile, width),
     )  # fmt: skip
     sinks = 0 if problem.sinks is None else problem.sinks.detach().float()
     arguments = (
@@ -101,16 +98,6 @@ def products_of(key_tile: int, width: int) -> tuple[Product, ...]:
         Product("scores_product", key_tile),
         Product("outputs_product", width, a_in_registers=True, b_by_columns=True),
     )
-
-
-def _pays_to_copy(problem: KernelProblem, plan: LaunchPlan) -> bool:
-    """Whether keys and values that begin within sectors are read so often that copies pay.
-
-    Of rows of 64 bytes three sectors are read for two: at 4K tokens a head of 152 columns takes 1.5 times as long as
-    one of 160. Heads of 96 columns wait for exponentials, and copies cost them more than they save.
-    """
-    narrow = max(plan.columns) > 128 and any(panel(columns) == 32 for columns in plan.columns)
-    return narrow and problem.group * problem.queries >= (_COPIED_FROM if plan.band.is_dense else 2 * _COPIED_FROM)
 
 
 def _panels(tensor: Tensor, rows: int, width: int) -> TmaDescriptor:

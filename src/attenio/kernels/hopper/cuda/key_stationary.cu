@@ -154,6 +154,7 @@ key_stationary_kernel(const __grid_constant__ TensorMap q, const __grid_constant
             barrier_init(shared + DS_FULL + 8 * slot, 4 * CONSUMERS);
             barrier_init(shared + DS_FREE + 8 * slot, SHARES_DQ ? 4 * CONSUMERS : 4);
         }
+        for (int staged = 0; WHOLE_HEADS && staged < STAGED; staged++) barrier_init(shared + SUMS_FULL + 8 * staged, 1);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     write_minus_ones(shared);

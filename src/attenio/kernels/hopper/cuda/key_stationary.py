@@ -38,7 +38,9 @@ class GradientWork(ctypes.Structure):
     _fields_ = (
         *(
             (name, ctypes.c_void_p)
-            for name in ("QueryGradients", "KeyGradients", "ValueGradients", "Offsets", "Counters")
+            for name in (
+                "QueryGradients", "RoundedQueryGradients", "KeyGradients", "ValueGradients", "Offsets", "Counters",
+            )
         ),
         *(
             (name, ctypes.c_int)
@@ -74,55 +76,62 @@ def rings_of(d: int) -> tuple[int, int, int]:
     return {32: (4, 4, 2), 64: (4, 4, 2), 96: (3, 3, 1), 128: (2, 2, 2)}[stored_columns(d)]
 
 
-def shared_bytes(d: int) -> int:
+def shared_bytes(d: int, *, whole_heads: bool) -> int:
     """Q and dO of every stage, K twice and V, slots of dS, tiles of dQ, offsets of rows, numbers and barriers."""
     stages, slots, staged = rings_of(d)
     matrices = 2 * stored_columns(d) * (2 * stages * ROWS + (_K_BUFFERS + 1) * KEYS) + 2 * slots * KEYS * ROWS
     rows = 4 * staged * ROWS * dq_columns(d) + 2 * OFFSETS * stages * ROWS
-    numbers, barriers = 8 * _K_BUFFERS + 4 * _PLACES, 3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots
+    numbers = 8 * _K_BUFFERS + (16 if whole_heads else 4) * _PLACES
+    barriers = 3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots + (staged if whole_heads else 0)
     return matrices + rows + _MINUS_BYTES + numbers + 8 * barriers
 
 
 def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
-    """Gradients of keys and values of a chunk; dQ is added to the accumulators."""
+    """Gradients of keys and values of a chunk; dQ is added to the accumulators, or written by who has a whole head."""
     problem, band, statistics, device = call.problem, call.visible.band, call.statistics, call.query.device
     d = call.config.d
     described = tuple(
         padded_descriptor(tensor, rows, panel(stored_columns(d)))
         for tensor, rows in ((call.query, ROWS), (call.key, KEYS), (call.value, KEYS), (call.gradient, ROWS))
     )
-    programs = min(chunk.blocks, processors_of(device))
+    whole_heads = call.config.whole_heads
+    programs = min(len(chunk.batch_heads) if whole_heads else chunk.blocks, processors_of(device))
     arguments = (
-        statistics.dq_acc, call.gradients.key, call.gradients.value, statistics.offsets, counters(device, 2),
-        chunk.blocks, programs, chunk.batch_heads.start, chunk.together, problem.kv_heads, call.group_parts,
-        problem.group, problem.queries, problem.keys, band.above, statistics.padded, problem.key.shape[-1],
-        problem.value.shape[-1], problem.scale * LOG2_E, problem.scale,
+        0 if statistics.dq_acc is None else statistics.dq_acc, call.gradients.query, call.gradients.key,
+        call.gradients.value, statistics.offsets, counters(device, 2), chunk.blocks,
+        programs, chunk.batch_heads.start, chunk.together, problem.kv_heads, call.group_parts, problem.group,
+        problem.queries, problem.keys, band.above, statistics.padded, problem.key.shape[-1], problem.value.shape[-1],
+        problem.scale * LOG2_E, problem.scale,
     )  # fmt: skip
     masked = call.config.masks or band.masks(problem.queries, problem.keys, KEYS)
-    launcher = launcher_of(ELEMENTS[call.query.dtype], d, device, masked=masked)
-    launch_compiled(launcher, KERNEL, programs, described, arguments, {"D": d, "MASKED": int(masked)})
+    launcher = launcher_of(ELEMENTS[call.query.dtype], d, device, masked=masked, whole_heads=whole_heads)
+    constants = {"D": d, "MASKED": int(masked), "WHOLE_HEADS": int(whole_heads)}
+    launch_compiled(launcher, KERNEL, programs, described, arguments, constants)
 
 
-def begin_compiling_key_stationary(dtype: torch.dtype, d: int, *, masked: bool) -> Future[bytes]:
+def begin_compiling_key_stationary(
+    dtype: torch.dtype, d: int, *, masked: bool, whole_heads: bool = False
+) -> Future[bytes]:
     """Compile it beside whatever comes before its launch."""
-    return begin_compiling(gradient_source(ELEMENTS[dtype], d, masked=masked))
+    return begin_compiling(gradient_source(ELEMENTS[dtype], d, masked=masked, whole_heads=whole_heads))
 
 
-def is_compiled(dtype: torch.dtype, d: int, *, masked: bool) -> bool:
+def is_compiled(dtype: torch.dtype, d: int, *, masked: bool, whole_heads: bool = False) -> bool:
     """Whether it is compiled, here or on disk."""
-    return is_at_hand(gradient_source(ELEMENTS[dtype], d, masked=masked))
+    return is_at_hand(gradient_source(ELEMENTS[dtype], d, masked=masked, whole_heads=whole_heads))
 
 
 @lru_cache(maxsize=64)
-def launcher_of(element: str, d: int, device: torch.device, *, masked: bool) -> CudaLauncher:
+def launcher_of(element: str, d: int, device: torch.device, *, masked: bool, whole_heads: bool) -> CudaLauncher:
     """Compiled and loaded once for each device."""
     del device  # a module belongs to the current one
-    text = gradient_source(element, d, masked=masked)
+    text = gradient_source(element, d, masked=masked, whole_heads=whole_heads)
     warpgroups = 3 if stored_columns(d) == 128 else 4
-    return CudaLauncher(CudaKernel(KERNEL, text, element, WARPGROUP * warpgroups, shared_bytes(d), GradientWork))
+    room = shared_bytes(d, whole_heads=whole_heads)
+    return CudaLauncher(CudaKernel(KERNEL, text, element, WARPGROUP * warpgroups, room, GradientWork))
 
 
-def gradient_source(element: str, d: int, *, masked: bool) -> str:
+def gradient_source(element: str, d: int, *, masked: bool, whole_heads: bool = False) -> str:
     """The kernel's text, with products that make scores, dP, gradients of keys or values, and dQ."""
     products = (
         Product("scores_product", ROWS), Product("held_product", ROWS, a_in_registers=True),
@@ -130,5 +139,8 @@ def gradient_source(element: str, d: int, *, masked: bool) -> str:
         Product("gradient_product", d, a_in_registers=True, b_by_columns=True),
         Product("query_product", dq_columns(d), a_by_columns=True, b_by_columns=True),
     )  # fmt: skip
-    constants = {"D": d, "STORED": stored_columns(d), "MASKED": int(masked), "SHARED_BYTES": shared_bytes(d)}
+    constants = {
+        "D": d, "STORED": stored_columns(d), "MASKED": int(masked), "WHOLE_HEADS": int(whole_heads),
+        "SHARED_BYTES": shared_bytes(d, whole_heads=whole_heads),
+    }  # fmt: skip
     return source("key_stationary", element, constants, products)

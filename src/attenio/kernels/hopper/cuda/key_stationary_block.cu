@@ -27,17 +27,18 @@ constexpr int V_AT = K_AT + K_BUFFERS * KEY_BYTES, DS_AT = V_AT + KEY_BYTES;
 // compute-sanitizer takes operands with strides of 0 for whole matrices of 2,048 bytes, so more than that follows them.
 constexpr int MINUS_AT = DS_AT + SLOTS * CONSUMERS * DS_BYTES, OFFSETS_AT = MINUS_AT + 3 * 128;
 constexpr int DQ_AT = OFFSETS_AT + STAGES * OFFSET_BYTES, INDEX_AT = DQ_AT + STAGED * DQ_BYTES;
-constexpr int PLACES = 4, PLACES_AT = INDEX_AT + 8 * K_BUFFERS, BARRIERS_AT = PLACES_AT + 4 * PLACES;
+constexpr int PLACES = 4, PLACE_BYTES = WHOLE_HEADS ? 16 : 4, PLACES_AT = INDEX_AT + 8 * K_BUFFERS;
+constexpr int BARRIERS_AT = PLACES_AT + PLACE_BYTES * PLACES;
 // The number and the tile of the block of each buffer of keys; which rows of dQ the last tiles are. Barriers: Q with
-// offsets, dO, and both free, of every stage; keys and values full and free; dS full and free.
+// offsets, dO, and both free, of every stage; keys and values full and free; dS full and free; sums of dQ loaded.
 constexpr int Q_FULL = BARRIERS_AT, DO_FULL = Q_FULL + 8 * STAGES, ROWS_FREE = DO_FULL + 8 * STAGES;
 constexpr int K_FULL = ROWS_FREE + 8 * STAGES, K_FREE = K_FULL + 8 * K_BUFFERS, V_FULL = K_FREE + 8 * K_BUFFERS;
-constexpr int V_FREE = V_FULL + 8, DS_FULL = V_FREE + 8, DS_FREE = DS_FULL + 8 * SLOTS;
-static_assert(DS_FREE + 8 * SLOTS == SHARED_BYTES, "the host gives as much");
+constexpr int V_FREE = V_FULL + 8, DS_FULL = V_FREE + 8, DS_FREE = DS_FULL + 8 * SLOTS, SUMS_FULL = DS_FREE + 8 * SLOTS;
+static_assert(SUMS_FULL + (WHOLE_HEADS ? 8 * STAGED : 0) == SHARED_BYTES, "the host gives as much");
 
 struct Work {
-    float *QueryGradients;  // accumulators
-    void *KeyGradients, *ValueGradients;
+    float *QueryGradients;  // accumulators; of whole heads those of every program
+    void *RoundedQueryGradients, *KeyGradients, *ValueGradients;
     const u16 *Offsets;     // eight numbers of bf16 for each row
     unsigned int *Counters;  // blocks that are begun besides the first of each program, and programs that are done
     int blocks, programs, first_head, together, kv_heads, group_parts, group;
@@ -70,6 +71,22 @@ __device__ __forceinline__ Block block_of(int index, const Work &work) {
     const int heads = max(min(work.together, work.blocks / tiles - before), 1);
     const int place = index - before * tiles;
     return block_of_tile(work.first_head + before + place % heads, place / heads, work);
+}
+
+// Where dQ of a tile of rows goes, of a program that has all keys of its heads: the sum of the first tile of keys that
+// rows see is stored in memory of the program's own, others are added to it, and with that of the last it is written in
+// the type of the tensor. So sums stay in L2, and nobody clears or converts them.
+struct Place {
+    int sums, head, row;  // the row of the program's sums, the query head, and the row of it
+    u32 is_first, is_last, begins, phase;  // `begins`: a tile of keys, before which all is added that was of the last one
+    __device__ __forceinline__ bool loads() const { return is_last && !is_first; }
+};
+
+__device__ __forceinline__ Place place_of(const Block &block, int head, int step, const Work &work) {
+    const int row = block.row(step);
+    const int following = (block.tile + 1) * KEYS < work.keys ? block_of_tile(0, block.tile + 1, work).first_row : 1 << 30;
+    return {(static_cast<int>(blockIdx.x) * work.group + head) * work.padded + row, block.batch_head * work.group + head,
+            row, block.tile == 0, row < following, head + step == 0, 0};
 }
 
 // The number of the block whose keys are in a buffer, and its tile of keys.

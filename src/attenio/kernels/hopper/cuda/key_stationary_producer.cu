@@ -16,8 +16,9 @@ __device__ __forceinline__ void load_rows(u32 target, const TensorMap *map, u32 
 
 __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const TensorMap *k, const TensorMap *v,
                                         const TensorMap *d_o, const Work &work) {
-    u32 tile = 0, blocks = 0;
-    int index = blockIdx.x;
+    u32 tile = 0, blocks = 0, loads = 0;
+    const int tiles_of_head = WHOLE_HEADS ? (work.keys + KEYS - 1) / KEYS : 1;
+    int index = blockIdx.x * tiles_of_head;
     while (true) {
         const u32 buffer = blocks % K_BUFFERS, k_full = shared + K_FULL + 8 * buffer;
         barrier_wait(shared + K_FREE + 8 * buffer, blocks / K_BUFFERS & 1 ^ 1);
@@ -47,7 +48,14 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
                 const long long number = static_cast<long long>(of_all) * work.padded + row;
                 const u32 q_full = shared + Q_FULL + 8 * stage, do_full = shared + DO_FULL + 8 * stage;
                 barrier_wait(shared + ROWS_FREE + 8 * stage, tile / STAGES & 1 ^ 1);
-                if constexpr (SHARES_DQ) {
+                if constexpr (SHARES_DQ && WHOLE_HEADS) {
+                    const Place place = place_of(block, head, step, work);
+                    asm volatile("st.shared.v4.s32 [%0], {%1, %2, %3, %4};" ::"r"(shared + PLACES_AT + 16 * (tile % PLACES)),
+                                 "r"(place.sums), "r"(place.head), "r"(row),
+                                 "r"(place.is_first | place.is_last << 1 | place.begins << 2 | (loads & 1) << 3)
+                                 : "memory");
+                    loads += place.loads();
+                } else if constexpr (SHARES_DQ) {
                     const int place = (of_all - work.first_head * work.group) * work.padded + row;
                     asm volatile("st.shared.s32 [%0], %1;" ::"r"(shared + PLACES_AT + 4 * (tile % PLACES)), "r"(place)
                                  : "memory");
@@ -60,8 +68,12 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
                 tile++;
             }
         }
+        if (WHOLE_HEADS && block.tile + 1 < tiles_of_head) {
+            index++;
+            continue;
+        }
         asm volatile("atom.global.add.u32 %0, [%1], 1;" : "=r"(index) : "l"(work.Counters) : "memory");
-        index += work.programs;
+        index = (index + work.programs) * tiles_of_head;
     }
     // The last program to end leaves both counters at 0.
     u32 before;

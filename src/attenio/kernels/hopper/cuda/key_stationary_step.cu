@@ -45,10 +45,12 @@ __device__ __forceinline__ void step_beside_dq(Tile &tile, Gradients &sums, int 
 // What consumers that compute dQ issue: dV; the scores of the next tile, if there is one, when dS is shared; dK; and dQ of
 // the tile before, so that they do not wait for each other's dS. The first tile of a block has none before it.
 template <int ME, bool FIRST, bool LAST>
-__device__ __forceinline__ void issue_all(Tile &tile, Gradients &sums, float (&dq)[DQ_COLUMNS / 2], u32 memory) {
+__device__ __forceinline__ void issue_all(Tile &tile, Gradients &sums, float (&dq)[DQ_COLUMNS / 2], u32 memory,
+                                          const Work &work) {
     const u32 shared = recomputed(memory), stage = tile.number % STAGES, slot = tile.number % SLOTS;
     const u32 next = (tile.number + 1) % STAGES, phase = (tile.number + 1) / STAGES & 1;
     const u32 ds_at = shared + DS_AT + (slot * CONSUMERS + ME) * DS_BYTES;
+    if constexpr (WHOLE_HEADS && !FIRST) load_sums<ME>(shared, ME, present_place(shared, tile.number - 1), work);
     u32 weights[ROWS / 4];
     round_weights(tile.p, weights);
     products_fence();
@@ -83,7 +85,7 @@ __device__ __forceinline__ void step_with_dq(Tile &tile, Gradients &sums, int ro
     const u32 shared = recomputed(memory);
     const u32 next = (tile.number + 1) % STAGES, phase = (tile.number + 1) / STAGES & 1;
     float dq[DQ_COLUMNS / 2];
-    issue_all<ME, FIRST, false>(tile, sums, dq, shared);
+    issue_all<ME, FIRST, false>(tile, sums, dq, shared, work);
     products_wait<FIRST ? 1 : 2>(tile.s);
     find_weights<MASKS>(tile.s, tile.p, row, own_key, work);
     products_wait<FIRST ? 0 : 1>(sums.dk);
@@ -104,7 +106,7 @@ __device__ __forceinline__ void step_with_dq(Tile &tile, Gradients &sums, int ro
 template <int ME, bool FIRST>
 __device__ __forceinline__ void last_step_with_dq(Tile &tile, Gradients &sums, u32 shared, const Work &work) {
     float dq[DQ_COLUMNS / 2];
-    issue_all<ME, FIRST, true>(tile, sums, dq, shared);
+    issue_all<ME, FIRST, true>(tile, sums, dq, shared, work);
     if constexpr (FIRST) {
         products_wait<0>(sums.dk);
     } else {
@@ -113,6 +115,7 @@ __device__ __forceinline__ void last_step_with_dq(Tile &tile, Gradients &sums, u
         add_dq<ME>(dq, tile.number - 1, shared, work);
     }
     held(tile.ds);
+    if constexpr (WHOLE_HEADS) load_sums<ME>(shared, ME, present_place(shared, tile.number), work);
     issue_dq<ME>(dq, tile, tile.number, shared);
     products_wait<0>(dq);
     add_dq<ME>(dq, tile.number, shared, work);

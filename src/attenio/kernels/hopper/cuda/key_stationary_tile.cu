@@ -102,35 +102,6 @@ __device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[R
     }
 }
 
-// A gradient in the type of its tensor: all columns of one key, then those of the other.
-__device__ __forceinline__ void round_gradient(const float (&of)[D / 2], float scale, u32 (&to)[D / 4]) {
-#pragma unroll
-    for (int i = 0; i < D / 4; i++) {
-        const int first = i % (D / 8) * 4 + i / (D / 8) * 2;
-        to[i] = packed(of[first] * scale, of[first + 1] * scale);
-    }
-}
-
-// Write 64 rows of a gradient: four threads have 32 columns of a row between them, and exchange them for 8 neighbours.
-__device__ __forceinline__ void write_gradient(const u32 (&of)[D / 4], u16 *to, int first_key, int keys, int width) {
-    const int lane = threadIdx.x % 4;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        const int at = first_key + 8 * half;
-        u16 *row = to + static_cast<long long>(at) * width;
-#pragma unroll
-        for (int chunk = 0; chunk < D / 8; chunk += 4) {
-            u32 words[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) words[i] = chunk + i < D / 8 ? of[half * (D / 8) + chunk + i] : 0;
-            exchange(words, lane);
-            const int column = (chunk + lane) * 8;
-            if (at < keys && column < width)
-                *reinterpret_cast<uint4 *>(row + column) = make_uint4(words[0], words[1], words[2], words[3]);
-        }
-    }
-}
-
 struct Gradients {
     float dk[D / 2], dv[D / 2];
 };
@@ -234,8 +205,12 @@ __device__ __forceinline__ void issue_dq(float (&dq)[DQ_COLUMNS / 2], const Tile
 
 // Add it to the accumulators, when it is computed.
 template <int ME>
-__device__ __forceinline__ void add_dq(const float (&dq)[DQ_COLUMNS / 2], u32 number, u32 shared, const Work &work) {
+__device__ __forceinline__ void add_dq(float (&dq)[DQ_COLUMNS / 2], u32 number, u32 shared, const Work &work) {
     if (is_first_lane()) barrier_arrive(shared + DS_FREE + 8 * (number % SLOTS));
+    if constexpr (WHOLE_HEADS) {
+        sum_tile<ME>(dq, shared, ME, present_place(shared, number), ME * DQ_COLUMNS, work);
+        return;
+    }
     int place = 0;  // of the thread that has it written
     asm volatile("{\n.reg .pred first;\nsetp.eq.u32 first, %2, 0;\n@first ld.shared.s32 %0, [%1];\n}"
                  : "+r"(place)
