@@ -132,10 +132,10 @@ What both take longer than the bare function in the median, where PyTorch takes 
 {rows}
 
 So masks and groups without gradients gained, and the prediction for steps is refuted. It came from rounds in which both
-ways were called, which kept each other's code in the caches. To know steps by keys and type alone gained nothing in the
-median of all and lost in groups and for one query, where the old look-up comes after a failed comparison: by this it
-should be taken out again. The floors were predicted too high as well: the check that is safe costs more than options
-that are not handed on save.
+ways were called; that these kept each other's code in the caches is likely and was not measured. To know steps by keys
+and type alone gained nothing in the median of all: by this it should be taken out again. Groups with gradients, whose
+way hardly changed, differ by 2 us, so that differences of this size between two processes are noise. The safe floor was
+predicted too high as well.
 """
 
 _ITSELF = """
