@@ -79,7 +79,7 @@ def test_the_doors_say_what_the_simulator_and_the_study_say() -> None:
     assert means is not None
     ours = [f"{float(mean):.2f}" for mean in means.groups()]
     assert f"attenio reaches {ours[0]} of the speed" in said and f"forward, and {ours[1]} backward" in said
-    worst = re.findall(r"front runner, (?:forward|backward): [\d.]+ over 36, the least (\d\.\d+)", study)
+    worst = re.findall(r"front runner, (?:forward|backward): [\d.]+ over 48, the least (\d\.\d+)", study)
     assert f"at worst {float(worst[0]):.2f} and {float(worst[1]):.2f})" in said
     assert not re.findall(r"= 0\.\d+ \|", study)  # none below 1
 

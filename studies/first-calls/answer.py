@@ -23,9 +23,10 @@ processes at once, commit {commit}. Seconds until the GPU was done. The first tw
 of training after it, the last is the longest of calls and steps at another length, another batch and other heads, with
 nothing compiled before. PyTorch's own first gradient of a process comes before all of it: it imports SymPy for 1.7 s,
 whoever computes attention, and was counted here until commit 938489f. A warm disk has Python's bytecode too, which
-Python was told not to write here until commit 3b48f37. One of the 26 processes, fp32 with nothing compiled, ended with
-"terminate called without an active exception"; the form was measured again in a run of its own. The same was seen
-twice before, with other forms; 140 processes that made five steps and ended, half of them without attention, did not.
+Python was told not to write here until commit 3b48f37. One of the 26 processes, causal d=128 with nothing compiled,
+ended with "terminate called without an active exception", and the form is not in the table. The same was seen three
+times before, with other forms; 140 processes that made five steps and ended, half of them without attention, did not. A
+thread of C++ that wants Python's lock while the interpreter ends says just this.
 
 | form | call | warm disk | training step | warm disk | other sizes |{head}
 |---|---:|---:|---:|---:|---:|{rule}

@@ -51,12 +51,13 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-Rows of five runs. At 3bf76c4: backward of 64, 96 and 128 columns; at 9894b1b the wider ones. At 20ef8b9: the odd forms
-backward, some of which run faster since. At cc73665: the odd forms forward; forward causal up to 128 columns and
-192/128. At c66efbe: forward of the others. Forward kernels of these widths have not changed since, but for a comparison
-at their end. From run to run the ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were
-lent, one ran 16K full heads of 128 columns backward at 0.970, the next two, with kernels that take fewer instructions,
-at 0.924 and 0.952.
+Rows of six runs. At 943be3e: 32K tokens, one sequence. At 3bf76c4: backward of 64, 96 and 128 columns up to 16K; at
+9894b1b the wider ones. At 20ef8b9: the odd forms backward, some of which run faster since. At cc73665: the odd forms
+forward; forward causal up to 128 columns and 192/128. At c66efbe: forward of the others. Forward kernels of these
+widths have not changed since, but for a comparison at their end; at 256 columns full heads take CUDA C++ now, which was
+as fast. From run to run the ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were lent,
+one ran 16K full heads of 128 columns backward at 0.970, the next two, with kernels that take fewer instructions, at
+0.924 and 0.952.
 
 **Predicted for the forward kernel in CUDA C++** from `studies/hopper-tiles`: 1.06 in the mean (1.005 before), the least
 0.94 at 64 causal 1K, where nothing changes. Measured: 1.046 and 0.928. Then the first row tile of causal heads became

@@ -22,20 +22,36 @@ for each score goes as well. Measured before, with the first, with both: 8 colum
 
 **Odd multiples of 8** lost most: 72 columns 0.824, 88 0.855, 104 0.812, 120 0.828. The kernel between the launches read
 rows by two bytes, because Triton knows of a stride only whether 16 divides it. It reads by sixteen now: 1.095, 1.058,
-1.008, 0.953. Forward such rows begin in the middle of the 32 bytes that memory is read in. A copy of keys and values
-that does not gains a fifth at 152 columns (0.930 to 1.142) and loses at 72 and 88 (1.03 to 0.99, 1.06 to 0.95), so it
-is made for heads of more than 128 columns computed in panels of 32 only; the rows below had it at 72 and 88 too.
+1.008, 0.953. Forward such rows begin in the middle of the 32 bytes that memory is read in, and in the middle of its
+lines of 128. Copies of keys and values that do not cost more than they save at 72, 88, 168, 184 and 248 columns; at 152
+they gained (0.930 to 1.142), but three consumers, whose tiles have 192 rows instead of 128, gain more without them
+(1.324), so that no copies are made any more (run 45 of `tuning.json`).
+
+**Widths between those of the kernels** took Gluon's tiles, which compute 200 columns in 256. CUDA C++ computes 208
+there, but was ranked by its time with 256. Beside each other it is 1.12 to 1.20 times as fast at 104 and 208 columns,
+and 1.04 to 1.14 at 112, 120, 200, 224, 240 and 248. Measured beside the peers since it is ranked by what it computes:
+104 columns 1.206 (1.048 before), 208 1.200 (1.082), 240 1.204 (1.108), 248 0.966 (0.929), 184 0.971 (0.949). 248 is
+the one width forward under 0.97.
 
 **What holds the rest back**, as far as it was looked at; no profile was taken of these. 8 and 16 columns backward:
 exponentials alone would take 2.2 of the 7.0 ms, and FlashAttention-4 has tiles of 128 rows, where ours have 64, so that
 barriers and addresses come half as often. 168, 184 and 248 columns forward, 120 backward: rows that begin within
-sectors. Short forward sequences are near the rate of the memory: 128 tokens of 64 columns take 42 us at the full rate,
-cuDNN takes 53 and we took 59; one program had an SM to itself, and nothing else ran while it waited for its Q. Heads of
-64 columns have three blocks on an SM since, of one consumer each; the rows below have them: 53.8 us where
-cuDNN took 54.0 in one run, 104 and 111 at 197 tokens, 76 and 81 at 256, causal 62 and 59, 84 and 98, 74 and 74
-(run 37 of `tuning.json`). Of 128 columns two blocks gained at 197 tokens only, and are not taken. Short
-causal gradients of 128 columns: at 1K the kernels before and after are a quarter of the time, and shorter sequences
-leave them more.
+sectors. To load keys of the next tile before values of this one, as they are waited for, made most tiles slower, by up
+to 8 percent, and none clearly faster (run 46). Short forward sequences are near the rate of the memory: 128 tokens of
+64 columns take 42 us at the full rate, cuDNN takes 53 and we took 59; one program had an SM to itself, and nothing else
+ran while it waited for its Q. Heads of 64 columns have three blocks on an SM since, of one consumer each; the rows
+below have them: 53.8 us where cuDNN took 54.0 in one run, 104 and 111 at 197 tokens, 76 and 81 at 256, causal 62 and
+59, 84 and 98, 74 and 74 (run 37 of `tuning.json`). Of 128 columns two blocks gained at 197 tokens only, and are not
+taken; four blocks of 64 columns lose 4 to 34 percent.
+
+**Short gradients.** By profile the kernels that clear and convert accumulators of dQ took 98 to 113 us of 227 to 345 at
+128 to 512 tokens and 128 columns, at the rate of the memory. A program that takes all keys of a head stores the first
+part of dQ, adds the others, and writes the sum, in memory of its own that L2 holds. Expected: 39 us are left of 98, and
+the kernel itself stays as it is, so 1.3 times as fast up to 512 tokens. Measured: 1.40 to 1.62 up to 128 tokens, 1.05
+to 1.35 up to 256, or 512 of 64 columns. At 128 columns full heads of 197 tokens lost, and so did heads of 512, where
+rows and sums of all programs are more than L2 holds: these share heads as before (run 43). The geometric mean went from
+1.006 to 1.239. With 232 registers for consumers and 40 for the producer nothing is spilled, but kernels of 128 columns
+without masks take a fifth to a quarter longer; it stays at 240 and 24 (run 44).
 
 **Wide heads** of 264 to 384 columns were computed in 512 columns, 32 rows at a time: 0.52, 0.83 and 0.92. Predicted for
 256 columns and those beyond beside each other, 128 rows at a time: 320/512 of the products, at twice the rate, so 1.7
