@@ -133,8 +133,8 @@ What both take longer than the bare function in the median, where PyTorch takes 
 
 So masks and groups without gradients gained, and the prediction for steps is refuted. It came from rounds in which both
 ways were called; that these kept each other's code in the caches is likely and was not measured. To know steps by keys
-and type alone gained nothing in the median of all: by this it should be taken out again. Groups with gradients, whose
-way hardly changed, differ by 2 us, so that differences of this size between two processes are noise. The safe floor was
+and type alone gained nothing in the median of all, and was taken out again after this. Groups with gradients, whose way
+hardly changed, differ by 2 us, so that differences of this size between two processes are noise. The safe floor was
 predicted too high as well.
 """
 

@@ -93,7 +93,7 @@ print(json.dumps(said))
     assert max(away for away, _ in outputs) <= 4, said
     assert not said["first again"][1] and said["second"][0][1], said
     assert not any(stood_in for _, stood_in in said["then"]), said
-    assert said["kinds that wait"] >= 1 and said["tapes"] >= 1, said
+    assert said["kinds that wait"] >= 1 and (said["tapes"] >= 1 or "cap" in first), said  # caps are not recorded
 
 
 def test_with_the_switch_or_deterministic_nothing_stands_in(tmp_path):

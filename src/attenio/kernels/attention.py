@@ -21,12 +21,11 @@ from attenio.kernels.call.call import call_of, problem_of
 from attenio.kernels.call.checks import NICKNAMES, autocast, check_switches, checked_dropout, refuse_tangents
 from attenio.kernels.call.choice import follow_short_bytes
 from attenio.kernels.call.jagged import is_jagged, jagged_of
-from attenio.kernels.call.latent import MOST_VALUE_WIDTH
 from attenio.kernels.call.planner_masks import arguments_of
 from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
 from attenio.kernels.choice import attend_pages
-from attenio.kernels.cpu.beside import PLAIN, Form, Way, choose, is_short_step, known_way, way_of
+from attenio.kernels.cpu.beside import PLAIN, Form, Way, choose, known_way, way_of
 from attenio.kernels.cpu.library import is_any_type_fast
 from attenio.kernels.cpu.library_calls import LAST_MASK, is_tame_now, met
 from attenio.kernels.replay.repeating import Known, known_of
@@ -38,12 +37,10 @@ from attenio.names import refuse_keyword
 _type, _is_compiling, _is_grad_enabled = type, torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
 _BOOL, _ANY_TYPE, _WIDE_TYPES = torch.bool, is_any_type_fast(), frozenset((torch.float32, torch.float64))
 _is_any_autocast_enabled, _transforms = torch._C._is_any_autocast_enabled, torch._C._are_functorch_transforms_active
-# As beside.is_short has it; and the form of the last call that was looked up, as layers repeat it: by keys and type
-# alone where gradients of short calls are enabled.
+# As beside.is_short has it; and the form of the last call that was looked up, as layers repeat it.
 _short_bytes = 0
 _plain: Form = ()
 _only_key: Form = ()
-_few_keys: tuple[Any, Any] = ((), None)
 # Without another device that this PyTorch is built for nobody has to be asked for his.
 _ONLY_CPUS = not (torch.backends.cuda.is_built() or torch.backends.mps.is_built() or torch.xpu._is_compiled())
 _INFINITY = float("inf")
@@ -53,8 +50,8 @@ _REFUSALS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
 
 
 def _begin_anew(number: int) -> None:
-    global _short_bytes, _plain, _only_key, _few_keys
-    _short_bytes, _plain, _only_key, _few_keys = number, (), (), ((), None)
+    global _short_bytes, _plain, _only_key
+    _short_bytes, _plain, _only_key = number, (), ()
 
 
 follow_short_bytes(_begin_anew)
@@ -69,19 +66,6 @@ def _looked_up(form: Form, size: int | None = None) -> Way | None:
     elif way is not None:  # windows are not looked up here
         _only_key = form
     return way
-
-
-def _are_few(keys: torch.Size, size: int, dtype: torch.dtype) -> bool:
-    """Whether calls with these keys of so many bytes, gradients enabled, go to PyTorch whatever is estimated.
-
-    Not the first of them under autocast, which makes another type of theirs, or within a transform.
-    """
-    global _few_keys
-    few = 8 * size <= _short_bytes and keys[-1] <= MOST_VALUE_WIDTH and is_short_step(keys, size, dtype)
-    if few and not (_is_any_autocast_enabled() or _transforms() or forward_ad._current_level >= 0):
-        _few_keys = keys, dtype
-        return True
-    return False
 
 
 _OPTIONS = frozenset(Options.__annotations__)
@@ -175,26 +159,12 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                 if _is_grad_enabled():
                     keys = key.shape
                     if keys == value.shape:
-                        few = _few_keys
-                        if (
-                            not enable_gqa
-                            and keys == few[0]
-                            and query.dtype is few[1]
-                            and query.nbytes  # gradients beside no queries are zeros, and PyTorch's function has none
-                            and (_ANY_TYPE or not _is_any_autocast_enabled())  # which takes a microsecond to ask
-                        ):
-                            plain = True
-                        else:
-                            form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
-                            if form == _only_key:  # its weight is 1 whatever its score
-                                return scaled_dot_product_attention(
-                                    query, key, value, attn_mask, scale=0.0, enable_gqa=enable_gqa
-                                )
-                            plain = (
-                                form == _plain
-                                or (not enable_gqa and query.nbytes and _are_few(keys, key.nbytes, query.dtype))
-                                or (way := _looked_up(form)) is PLAIN
+                        form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
+                        if form == _only_key:  # its weight is 1 whatever its score
+                            return scaled_dot_product_attention(
+                                query, key, value, attn_mask, scale=0.0, enable_gqa=enable_gqa
                             )
+                        plain = form == _plain or (way := _looked_up(form)) is PLAIN
                         if plain and attn_mask is not None and kind is not _BOOL and mask[2] != attn_mask._version:
                             plain = is_tame_now(attn_mask, mask)
                 elif enable_gqa:
