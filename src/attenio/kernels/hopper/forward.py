@@ -239,7 +239,7 @@ def _launch(problem: KernelProblem, attended: Attended, plan: LaunchPlan) -> Non
     return gluon.launch_attenio(problem, attended, plan.tiles, plan)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _plan(kind: ForwardKind, tiles: HopperTiles) -> LaunchPlan:
     """Schedule of a kind, kept on its device."""
     programs = tiles.blocks * processors_of(kind.device)

@@ -8,8 +8,9 @@
 //                          rescale O;  P = weights of S', while products of other consumers run
 //           O += P V_last;  write O / l, m, l
 //
-// Constants (CONSUMERS, BLOCKS that share an SM, KEY_TILE, STAGES, D, V, STORED_D, STORED_V, MASKED, BELOW, REGISTERS) and the products
-// scores_product() and outputs_product() are written in front of this text by `source.py`.
+// Constants (CONSUMERS, BLOCKS that share an SM, KEY_TILE, STAGES, Q_BUFFERS of each consumer, D, V, STORED_D, STORED_V,
+// MASKED, BELOW, REGISTERS) and the products scores_product() and outputs_product() are written in front of this text by
+// `source.py`.
 // D and V are columns that are computed with, multiples of 16, STORED_D and STORED_V those of whole panels in shared
 // memory; those past a tensor's own are zeros that TMA fills in.
 
@@ -184,9 +185,8 @@ __device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V 
 __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
     const int thread = threadIdx.x % WARPGROUP, lane = threadIdx.x % 32;
     const bool arrives = lane == 0;
-    const u64 q = descriptor(shared + Q_AT + me * Q_SLOT, 0, 8 * D_PANEL * 2, D_PANEL * 2);
     Ring<STAGES> ring;
-    u32 turn = 0;
+    Ring<Q_BUFFERS> queries;
     float s[KEY_TILE / 2], o[V / 2];
     u32 p[KEY_TILE / 4];
     if (me == CONSUMERS - 1) pass_turn(me);
@@ -217,8 +217,10 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         int tile = backwards ? range.stop - 1 : range.start;
         const int onward = backwards ? -1 : 1, steps = range.stop - range.start - 1;
 
-        barrier_wait(shared + Q_FULL + 8 * me, turn);
-        turn ^= 1;
+        const int place = queries.stage * CONSUMERS + me;
+        const u64 q = descriptor(shared + Q_AT + place * Q_SLOT, 0, 8 * D_PANEL * 2, D_PANEL * 2);
+        barrier_wait(shared + Q_FULL + 8 * place, queries.phase);
+        queries.advance();
         barrier_wait(shared + K_FULL + 8 * ring.stage, ring.phase);
         take_turn(me);
         products_fence();
@@ -248,7 +250,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
                 key_step<false>(s, o, p, rows, ring, shared, q, tile, me, arrives,
                                 work);
         }
-        if (arrives) barrier_arrive(shared + Q_FREE + 8 * me);
+        if (arrives) barrier_arrive(shared + Q_FREE + 8 * place);
         barrier_wait(shared + V_FULL + 8 * ring.stage, ring.phase);
         products_fence();
         issue_outputs(o, p, values_at(shared, ring.stage));
@@ -277,7 +279,7 @@ attenio_kernel(const __grid_constant__ TensorMap q, const __grid_constant__ Tens
     extern __shared__ __align__(1024) unsigned char memory[];
     const u32 shared = shared_address(memory);
     if (threadIdx.x == 0) {
-        for (int c = 0; c < CONSUMERS; c++) {
+        for (int c = 0; c < Q_BUFFERS * CONSUMERS; c++) {
             barrier_init(shared + Q_FULL + 8 * c, 1);
             barrier_init(shared + Q_FREE + 8 * c, 4);
         }

@@ -43,8 +43,9 @@ def constants_of(
     (d, width), (used_d, used_width) = stored, (-(-each // 16) * 16 for each in columns)
     return (
         ("CONSUMERS", tiles.consumers), ("BLOCKS", tiles.blocks), ("KEY_TILE", tiles.key_tile),
-        ("STAGES", tiles.stages), ("D", used_d), ("V", used_width), ("STORED_D", d), ("STORED_V", width),
-        ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)), ("REGISTERS", tiles.registers),
+        ("STAGES", tiles.stages), ("Q_BUFFERS", tiles.query_buffers), ("D", used_d), ("V", used_width),
+        ("STORED_D", d), ("STORED_V", width), ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)),
+        ("REGISTERS", tiles.registers),
     )  # fmt: skip
 
 

@@ -12,11 +12,12 @@ constexpr int ROUND = 1024;           // a panel begins where a pattern of the s
 __host__ __device__ constexpr int rounded(int bytes) { return (bytes + ROUND - 1) / ROUND * ROUND; }
 constexpr int Q_SLOT = rounded(Q_BYTES), K_SLOT = rounded(K_BYTES), V_SLOT = rounded(V_BYTES);
 constexpr int Q_AT = 0;
-constexpr int K_AT = Q_AT + CONSUMERS * Q_SLOT;
+constexpr int K_AT = Q_AT + Q_BUFFERS * CONSUMERS * Q_SLOT;
 constexpr int V_AT = K_AT + STAGES * K_SLOT;
 constexpr int BARRIERS_AT = V_AT + STAGES * V_SLOT;
-// Barriers: Q full and free of every consumer, K and V full and free of every stage.
-constexpr int Q_FULL = BARRIERS_AT, Q_FREE = Q_FULL + 8 * CONSUMERS, K_FULL = Q_FREE + 8 * CONSUMERS;
+// Barriers: Q full and free of every buffer and consumer, K and V full and free of every stage.
+constexpr int Q_FULL = BARRIERS_AT, Q_FREE = Q_FULL + 8 * Q_BUFFERS * CONSUMERS;
+constexpr int K_FULL = Q_FREE + 8 * Q_BUFFERS * CONSUMERS;
 constexpr int K_FREE = K_FULL + 8 * STAGES, V_FULL = K_FREE + 8 * STAGES, V_FREE = V_FULL + 8 * STAGES;
 
 struct Work {
@@ -76,7 +77,7 @@ __device__ __forceinline__ void load_tile(u32 target, const TensorMap *map, u32 
 __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const TensorMap *k, const TensorMap *v,
                                         const Work &work) {
     Ring<STAGES> ring;
-    u32 turn = 0;
+    Ring<Q_BUFFERS> queries;
     for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
         const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
         const int batch = batch_head / work.heads, head = batch_head % work.heads, row = first_row(code, work);
@@ -88,8 +89,9 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
                                             key, head / work.group, batch);
             if (step == 0) {
                 for (int c = 0; c < CONSUMERS; c++) {
-                    barrier_wait(shared + Q_FREE + 8 * c, turn ^ 1);
-                    load_tile<ROWS, STORED_D, D_PANEL>(shared + Q_AT + c * Q_SLOT, q, shared + Q_FULL + 8 * c,
+                    const int place = queries.stage * CONSUMERS + c;
+                    barrier_wait(shared + Q_FREE + 8 * place, queries.phase ^ 1);
+                    load_tile<ROWS, STORED_D, D_PANEL>(shared + Q_AT + place * Q_SLOT, q, shared + Q_FULL + 8 * place,
                                                 row + c * ROWS, head, batch);
                 }
             }
@@ -98,6 +100,6 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
                                             key, head / work.group, batch);
             ring.advance();
         }
-        turn ^= 1;
+        queries.advance();
     }
 }

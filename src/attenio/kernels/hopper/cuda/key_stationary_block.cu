@@ -11,6 +11,9 @@ constexpr int LEAVING = SHARES_DQ ? 0 : STAGED - 1;
 constexpr int PANEL = panel(STORED), PANELS = STORED / PANEL;
 // Whether registers hold V, and S of the next rows beside dP of these.
 constexpr bool HOLDS_V = STORED <= 64, HOLDS_BOTH = STORED <= 64;
+// Whether they hold P in fp32, and words of it.
+constexpr bool WHOLE_WEIGHTS = STORED <= 96;
+constexpr int P_WORDS = WHOLE_WEIGHTS ? ROWS / 2 : ROWS / 4;
 // Registers of a thread: 128 at the start, of four warpgroups, or 168 of three.
 constexpr int REGISTERS = SHARES_DQ ? 240 : STORED <= 64 ? 208 : 200, DQ_REGISTERS = STORED <= 64 ? 64 : 80;
 constexpr int PRODUCER_REGISTERS = SHARES_DQ ? 24 : 32;

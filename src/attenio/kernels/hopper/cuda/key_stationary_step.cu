@@ -42,41 +42,37 @@ __device__ __forceinline__ void step_beside_dq(Tile &tile, Gradients &sums, int 
     tile.number++;
 }
 
-// What consumers that compute dQ issue: dV; the scores of the next tile, if there is one, when dS is shared; dK; and dQ of
-// the tile before, so that they do not wait for each other's dS. The first tile of a block has none before it.
-template <int ME, bool FIRST, bool LAST>
-__device__ __forceinline__ void issue_all(Tile &tile, Gradients &sums, float (&dq)[DQ_COLUMNS / 2], u32 memory,
-                                          const Work &work) {
-    const u32 shared = recomputed(memory), stage = tile.number % STAGES, slot = tile.number % SLOTS;
-    const u32 next = (tile.number + 1) % STAGES, phase = (tile.number + 1) / STAGES & 1;
+// Share dS of a tile of rows, compute dQ of the tile before in the registers that dP leaves, and add it while dV is
+// computed. So consumers do not wait for each other's dS. The first tile of a block has none before it.
+template <int ME, bool FIRST>
+__device__ __forceinline__ void share_and_add_dq(Tile &tile, Gradients &sums, u32 shared, const Work &work) {
+    const u32 stage = tile.number % STAGES, slot = tile.number % SLOTS;
     const u32 ds_at = shared + DS_AT + (slot * CONSUMERS + ME) * DS_BYTES;
     if constexpr (WHOLE_HEADS && !FIRST) load_sums<ME>(shared, ME, present_place(shared, tile.number - 1), work);
-    u32 weights[ROWS / 4];
-    round_weights(tile.p, weights);
-    products_fence();
-    const u64 d_o = by_columns<ROWS>(shared + DO_AT + stage * ROW_BYTES);
-    issue_gradient(sums.dv, weights, d_o, 0);
-    issue_gradient(sums.dv, weights, d_o, 1);
-    products_commit();
     barrier_wait(shared + DS_FREE + 8 * slot, tile.number / SLOTS & 1 ^ 1);
     share_ds(tile.dp(), tile.p, tile.ds, ds_at, 0);
     share_ds(tile.dp(), tile.p, tile.ds, ds_at, 1);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
     if (is_first_lane()) barrier_arrive(shared + DS_FULL + 8 * slot);
-    if constexpr (!LAST) {
-        barrier_wait(shared + Q_FULL + 8 * next, phase);
-        issue_scores<ME>(tile, shared, next);
-        products_commit();
-    }
+    if constexpr (!FIRST) issue_dq<ME>(tile.s, tile.block, tile.number - 1, shared);
     products_fence();
-    const u64 q = by_columns<ROWS>(shared + Q_AT + stage * ROW_BYTES);
+    const u64 d_o = by_columns<ROWS>(shared + DO_AT + stage * ROW_BYTES);
+    issue_gradient(sums.dv, tile.p, d_o, 0);
+    issue_gradient(sums.dv, tile.p, d_o, 1);
+    products_commit();
+    if constexpr (!FIRST) {
+        products_wait<1>(tile.s);
+        add_dq<ME>(tile.s, tile.number - 1, shared, work);
+    }
+}
+
+__device__ __forceinline__ void issue_keys(Tile &tile, Gradients &sums, u32 shared) {
+    products_fence();
+    const u64 q = by_columns<ROWS>(shared + Q_AT + tile.number % STAGES * ROW_BYTES);
     issue_gradient(sums.dk, tile.ds, q, 0);
     issue_gradient(sums.dk, tile.ds, q, 1);
     products_commit();
-    products_wait<LAST ? 1 : 2>(sums.dv);  // dQ takes the registers of its P
-    held(weights);
-    if constexpr (!FIRST) issue_dq<ME>(dq, tile, tile.number - 1, shared);
 }
 
 template <int ME, bool MASKS, bool FIRST>
@@ -84,41 +80,47 @@ __device__ __forceinline__ void step_with_dq(Tile &tile, Gradients &sums, int ro
                                              const Work &work) {
     const u32 shared = recomputed(memory);
     const u32 next = (tile.number + 1) % STAGES, phase = (tile.number + 1) / STAGES & 1;
-    float dq[DQ_COLUMNS / 2];
-    issue_all<ME, FIRST, false>(tile, sums, dq, shared, work);
-    products_wait<FIRST ? 1 : 2>(tile.s);
+    share_and_add_dq<ME, FIRST>(tile, sums, shared, work);
+    barrier_wait(shared + Q_FULL + 8 * next, phase);
+    issue_scores<ME>(tile, shared, next);
+    products_commit();
+    if constexpr (HOLDS_BOTH) {
+        barrier_wait(shared + DO_FULL + 8 * next, phase);
+        issue_dp<ME>(tile, shared, next);
+        products_commit();
+    }
+    issue_keys(tile, sums, shared);
+    products_wait<HOLDS_BOTH ? 2 : 1>(tile.s);
+    held(sums.dv);
+    held(tile.p);
     find_weights<MASKS>(tile.s, tile.p, row, own_key, work);
-    products_wait<FIRST ? 0 : 1>(sums.dk);
+    products_wait<0>(sums.dk);
     held(tile.ds);
     if (is_first_lane()) barrier_arrive(shared + ROWS_FREE + 8 * (tile.number % STAGES));
-    barrier_wait(shared + DO_FULL + 8 * next, phase);
-    issue_dp<ME>(tile, shared, next);
-    products_commit();
-    if constexpr (!FIRST) {
-        products_wait<1>(dq);
-        add_dq<ME>(dq, tile.number - 1, shared, work);
+    if constexpr (HOLDS_BOTH) {
+        held(tile.dp());
+    } else {
+        barrier_wait(shared + DO_FULL + 8 * next, phase);
+        issue_dp<ME>(tile, shared, next);
+        products_commit();
+        products_wait<0>(tile.dp());
     }
-    products_wait<0>(tile.dp());
     tile.number++;
 }
 
-// The last tile of a block, which may be the first; then values are read no more.
+// The last tile of a block, which may be the first.
 template <int ME, bool FIRST>
 __device__ __forceinline__ void last_step_with_dq(Tile &tile, Gradients &sums, u32 shared, const Work &work) {
-    float dq[DQ_COLUMNS / 2];
-    issue_all<ME, FIRST, true>(tile, sums, dq, shared, work);
-    if constexpr (FIRST) {
-        products_wait<0>(sums.dk);
-    } else {
-        products_wait<0>(dq);
-        held(sums.dk);
-        add_dq<ME>(dq, tile.number - 1, shared, work);
-    }
-    held(tile.ds);
+    share_and_add_dq<ME, FIRST>(tile, sums, shared, work);
+    issue_keys(tile, sums, shared);
     if constexpr (WHOLE_HEADS) load_sums<ME>(shared, ME, present_place(shared, tile.number), work);
-    issue_dq<ME>(dq, tile, tile.number, shared);
-    products_wait<0>(dq);
-    add_dq<ME>(dq, tile.number, shared, work);
+    issue_dq<ME>(tile.s, tile.block, tile.number, shared);
+    products_wait<0>(tile.s);
+    held(sums.dk);
+    held(sums.dv);
+    held(tile.ds);
+    held(tile.p);
+    add_dq<ME>(tile.s, tile.number, shared, work);
 }
 
 template <int ME, bool MASKS>

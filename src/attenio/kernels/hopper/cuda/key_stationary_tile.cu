@@ -16,7 +16,8 @@ __device__ __forceinline__ void load_fragments(u32 (&to)[COUNT], u32 from) {
 }
 
 // Issue dV += P^T dO, or dK += dS^T Q, over one half of the rows.
-__device__ __forceinline__ void issue_gradient(float (&to)[D / 2], const u32 (&of)[ROWS / 4], u64 rows, int half) {
+template <int COUNT>
+__device__ __forceinline__ void issue_gradient(float (&to)[D / 2], const u32 (&of)[COUNT], u64 rows, int half) {
 #pragma unroll
     for (int step = half * ROWS / 32; step < (half + 1) * ROWS / 32; step++)
         gradient_product(to, of[4 * step], of[4 * step + 1], of[4 * step + 2], of[4 * step + 3],
@@ -52,9 +53,9 @@ __device__ __forceinline__ int first_key(const Block &block) {
     return block.tile * KEYS + ME * OWN_KEYS + threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4;
 }
 
-// P of scores of a tile of rows, times 2^SHIFT, in fp16.
+// P of scores of a tile of rows, times 2^SHIFT, in fp16; or in fp32, where there are registers for it.
 template <bool MASKS>
-__device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS / 4], int row, int own_key,
+__device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[P_WORDS], int row, int own_key,
                                              const Work &work) {
     const int lane = threadIdx.x % 4 * 2;
     int first[2];  // of the rows that see each of the two keys
@@ -75,13 +76,18 @@ __device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[ROWS
                 if (MASKS && at < first[of]) score = -INFINITY_F;
                 weights[e] = exp2_of(fmaf(score, work.scale_log2, SHIFT));
             }
-            p[2 * j + of] = saturated_fp16(weights[0], weights[1]);
+            if constexpr (WHOLE_WEIGHTS) {
+                p[4 * j + 2 * of] = __float_as_uint(weights[0]);
+                p[4 * j + 2 * of + 1] = __float_as_uint(weights[1]);
+            } else {
+                p[2 * j + of] = saturated_fp16(weights[0], weights[1]);
+            }
         }
     }
 }
 
 // dS times 2^SHIFT of half of a tile of rows, shared with the warpgroup that computes dQ; P becomes what dV takes.
-__device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[ROWS / 4], u32 (&ds)[ROWS / 4], u32 slot,
+__device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[P_WORDS], u32 (&ds)[ROWS / 4], u32 slot,
                                          int half) {
     const int lane = threadIdx.x % 32, key = threadIdx.x % WARPGROUP / 32 * 16 + lane % 16;
     const u32 own = slot + key * ROWS * 2 + (lane / 16 ^ key % 8) * 16;  // of the first columns; slots: multiples of 1,024
@@ -90,7 +96,12 @@ __device__ __forceinline__ void share_ds(const float (&dp)[ROWS / 2], u32 (&p)[R
 #pragma unroll
         for (int of = 0; of < 2; of++) {
             float weights[2];
-            of_fp16(p[2 * j + of], weights[0], weights[1]);
+            if constexpr (WHOLE_WEIGHTS) {
+                weights[0] = __uint_as_float(p[4 * j + 2 * of]);
+                weights[1] = __uint_as_float(p[4 * j + 2 * of + 1]);
+            } else {
+                of_fp16(p[2 * j + of], weights[0], weights[1]);
+            }
             ds[2 * j + of] = packed(weights[0] * dp[4 * j + 2 * of], weights[1] * dp[4 * j + 2 * of + 1]);
             p[2 * j + of] = packed(weights[0], weights[1]);
         }
@@ -120,7 +131,7 @@ struct Scores<false> {
 
 // What a consumer has of its keys, and of the tile of rows that it is at.
 struct Tile : Scores<HOLDS_BOTH> {
-    u32 p[ROWS / 4], ds[ROWS / 4], v[HOLDS_V ? D / 4 : 1];
+    u32 p[P_WORDS], ds[ROWS / 4], v[HOLDS_V ? D / 4 : 1];
     u32 block;   // how many came before, which says the buffer of the keys
     u32 number;  // of the tile of rows, which says its stage and slot
 };
@@ -184,20 +195,10 @@ __device__ __forceinline__ void issue_rest_of_keys(Tile &tile, Gradients &sums, 
     issue_gradient(sums.dk, tile.ds, by_columns<ROWS>(shared + Q_AT + tile.number % STAGES * ROW_BYTES), 1);
 }
 
-// P as dV takes it.
-__device__ __forceinline__ void round_weights(const u32 (&p)[ROWS / 4], u32 (&to)[ROWS / 4]) {
-#pragma unroll
-    for (int i = 0; i < ROWS / 4; i++) {
-        float weights[2];
-        of_fp16(p[i], weights[0], weights[1]);
-        to[i] = packed(weights[0], weights[1]);
-    }
-}
-
 // Issue a consumer's half of the columns of dQ, of a tile of rows whose dS both have shared.
 template <int ME>
-__device__ __forceinline__ void issue_dq(float (&dq)[DQ_COLUMNS / 2], const Tile &tile, u32 number, u32 shared) {
-    const u32 k_at = shared + K_AT + recomputed(tile.block) % K_BUFFERS * KEY_BYTES;
+__device__ __forceinline__ void issue_dq(float (&dq)[DQ_COLUMNS / 2], u32 buffer, u32 number, u32 shared) {
+    const u32 k_at = shared + K_AT + recomputed(buffer) % K_BUFFERS * KEY_BYTES;
     barrier_wait(shared + DS_FULL + 8 * (number % SLOTS), number / SLOTS & 1);
     issue_dq_products(dq, shared + DS_AT + number % SLOTS * CONSUMERS * DS_BYTES, k_at + ME * KEYS * PANEL * 2);
     products_commit();

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.tiles import ROWS, SHARED_BYTES, HopperTiles
@@ -15,16 +14,18 @@ _OTHER_REGISTERS = 28
 # Of a panel of shared memory, as the kernel rounds it up.
 _ROUND = 1024
 _MOST_KEYS, _MOST_STAGES = 128, 3
-# Blocks of one consumer that share an SM at most, their keys, and the widths of heads for which they were tried: short
-# heads are many row tiles of few keys, and while one block loads and writes rows, others compute.
-_MOST_BLOCKS, _SHORT_KEYS, _SHORT_WIDTHS = 3, 64, ((64, 64), (128, 128))
 # Shared memory that each block takes besides its own.
 _RESERVED_BYTES = 2**10
 
 
 @dataclass(frozen=True, kw_only=True)
 class CudaTiles(HopperTiles):
-    """Consumers have 64 rows, and take turns at the tensor cores."""
+    """Consumers have 64 rows, and take turns at the tensor cores.
+
+    With two ``query_buffers`` rows of the next tile are loaded while those of this one are computed.
+    """
+
+    query_buffers: int = 1
 
     language = "CUDA C++"
     has_unmasked_loop = True
@@ -44,7 +45,8 @@ class CudaTiles(HopperTiles):
         key, value, query = (
             -(-2 * size // _ROUND) * _ROUND for size in (self.key_tile * d, self.key_tile * width, ROWS * d)
         )
-        return self.consumers * query + self.stages * (key + value) + 8 * (2 * self.consumers + 4 * self.stages)
+        rows = self.query_buffers * self.consumers
+        return rows * query + self.stages * (key + value) + 8 * (2 * rows + 4 * self.stages)
 
 
 @lru_cache(maxsize=256)
@@ -60,11 +62,24 @@ def panel(width: int) -> int:
     return 64 if width % 64 == 0 else 32
 
 
+# What short heads take besides, as (consumers, keys, stages, blocks, query buffers). They are many row tiles of few
+# keys, and smaller key tiles leave less of the last one empty. Blocks of one consumer that share an SM compute while others
+# load and write rows, and with two query buffers the next rows are there in time.
+_SHORT = {
+    (64, 64): ((1, 64, 2, 3, 1), (1, 80, 2, 3, 1), (1, 128, 2, 2, 2), (3, 64, 3, 1, 1)),
+    (128, 128): (
+        (1, 64, 2, 2, 1), (2, 64, 3, 1, 1), (2, 80, 2, 1, 1), (2, 112, 2, 1, 1), (2, 128, 2, 1, 2), (3, 64, 3, 1, 1),
+    ),
+}  # fmt: skip
+
+
 @lru_cache(maxsize=64)
 def cuda_tiles(d: int, width: int) -> tuple[CudaTiles, ...]:
-    """All that may be measured: the largest key tiles of three consumers and of two, the next of two, and blocks of
-    one consumer that share an SM."""
-    return tuple(_tiles(d, width)) if (d, width) in WIDTHS else ()
+    """All that may be measured: the largest key tiles of three consumers and of two, the next of two, and those that
+    short heads take."""
+    if (d, width) not in WIDTHS:
+        return ()
+    return *_tiles(d, width), *(_of(*sizes) for sizes in _SHORT.get((d, width), ()))
 
 
 def _tiles(d: int, width: int) -> Iterator[CudaTiles]:
@@ -73,14 +88,12 @@ def _tiles(d: int, width: int) -> Iterator[CudaTiles]:
         for keys in fitting[:count]:
             stages = max(count for count in range(2, _MOST_STAGES + 1) if _fits(_of(consumers, keys, count), d, width))
             yield _of(consumers, keys, stages)
-    if (d, width) not in _SHORT_WIDTHS:
-        return
-    sharing = (_of(1, _SHORT_KEYS, 2, blocks) for blocks in range(_MOST_BLOCKS, 1, -1))
-    yield from islice((each for each in sharing if _fits(each, d, width)), 1)
 
 
-def _of(consumers: int, key_tile: int, stages: int, blocks: int = 1) -> CudaTiles:
-    return CudaTiles(consumers=consumers, key_tile=key_tile, stages=stages, blocks=blocks)
+def _of(consumers: int, key_tile: int, stages: int, blocks: int = 1, query_buffers: int = 1) -> CudaTiles:
+    return CudaTiles(
+        consumers=consumers, key_tile=key_tile, stages=stages, blocks=blocks, query_buffers=query_buffers
+    )  # fmt: skip
 
 
 def _fits(tiles: CudaTiles, d: int, width: int) -> bool:
