@@ -58,7 +58,8 @@ def test_launches_alternate_between_streams_and_what_is_left_is_converted_last()
 
 
 @pytest.mark.parametrize(
-    "tokens, group, streams", [(8192, 1, 2), (32768, 1, 2), (65536, 1, 1), (16384, 2, 2), (16384, 4, 1)]
+    "tokens, group, streams",
+    [(8192, 1, 2), (32768, 1, 2), (65536, 1, 2), (262144, 1, 1), (16384, 2, 2), (16384, 4, 2), (16384, 16, 1)],
 )
 def test_dense_heads_take_two_streams_while_accumulators_of_a_head_are_small(tokens, group, streams):
     heads, steps = 32 * max(1, 16384 // tokens) // group, (group * tokens // 128,) * (tokens // 128)

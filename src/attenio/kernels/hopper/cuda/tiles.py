@@ -63,8 +63,8 @@ def panel(width: int) -> int:
 
 
 # What short heads take besides, as (consumers, keys, stages, blocks, query buffers). They are many row tiles of few
-# keys, and smaller key tiles leave less of the last one empty. Blocks of one consumer that share an SM compute while others
-# load and write rows, and with two query buffers the next rows are there in time.
+# keys, and smaller key tiles leave less of the last one empty. Blocks of one consumer that share an SM compute while
+# others load and write rows, and with two query buffers the next rows are there in time.
 _SHORT = {
     (64, 64): ((1, 64, 2, 3, 1), (1, 80, 2, 3, 1), (1, 128, 2, 2, 2), (3, 64, 3, 1, 1)),
     (128, 128): (
@@ -76,10 +76,12 @@ _SHORT = {
 @lru_cache(maxsize=64)
 def cuda_tiles(d: int, width: int) -> tuple[CudaTiles, ...]:
     """All that may be measured: the largest key tiles of three consumers and of two, the next of two, and those that
-    short heads take."""
+    short heads take, in place of others of the same rows and keys."""
     if (d, width) not in WIDTHS:
         return ()
-    return *_tiles(d, width), *(_of(*sizes) for sizes in _SHORT.get((d, width), ()))
+    short = [_of(*sizes) for sizes in _SHORT.get((d, width), ())]
+    taken = {(tiles.consumers, tiles.key_tile) for tiles in short}
+    return *(each for each in _tiles(d, width) if (each.consumers, each.key_tile) not in taken), *short
 
 
 def _tiles(d: int, width: int) -> Iterator[CudaTiles]:
