@@ -65,6 +65,9 @@ def ordered_tiles(
     wider = cuda_columns(d, width) if cuda else None
     fitting = (*possible_tiles(d, width), *(cuda_tiles(*wider) if wider else ()))
     measured = [tiles for tiles in fitting if (*tiles.columns(d, width), True, tiles) in _measured()]
+    # Rows that see one key tile: a second buffer of queries is loaded before the keys, and they wait for it.
+    if extent.keys <= min((tiles.key_tile for tiles in measured if _buffers(tiles) > 1), default=0):
+        measured = [tiles for tiles in measured if _buffers(tiles) == 1]
     if not measured:
         return hopper_tiles(d, width)
 
@@ -75,6 +78,10 @@ def ordered_tiles(
         return predicted_us(tiles, TileTimes(row_tile_us, key_tile_us * _for(own, tiles, form)), extent, processors)
 
     return tuple(sorted(measured, key=time))
+
+
+def _buffers(tiles: HopperTiles) -> int:
+    return tiles.query_buffers if isinstance(tiles, CudaTiles) else 1
 
 
 def _for(own: tuple[int, int], tiles: HopperTiles, form: tuple[int, int, bool, HopperTiles]) -> float:
