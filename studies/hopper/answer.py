@@ -51,8 +51,8 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-Rows of six runs. At 943be3e: 32K tokens, one sequence. At 3bf76c4: backward of 64, 96 and 128 columns up to 16K; at
-9894b1b the wider ones. At 20ef8b9: the odd forms backward, some of which run faster since. At cc73665: the odd forms
+Rows of seven runs. At 70249ce: backward of 64, 96 and 128 columns. At 943be3e: 32K tokens of the others, one sequence.
+At 9894b1b: backward of wider heads up to 16K. At 20ef8b9: the odd forms backward, some of which run faster since. At cc73665: the odd forms
 forward; forward causal up to 128 columns and 192/128. At c66efbe: forward of the others. Forward kernels of these
 widths have not changed since, but for a comparison at their end; at 256 columns full heads take CUDA C++ now, which was
 as fast. From run to run the ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were lent,
@@ -86,8 +86,22 @@ at 96.
 
 **dS held 2^14 times too large**, so that a multiplication for each score goes: predicted 6 percent fewer instructions
 and less than that of time, as long heads are bound by power. Measured on two GPUs, at 128 columns: 0.953, 0.963 and
-0.924 full, 0.935, 0.983 and 0.923 causal became 0.984, 0.996 and 0.952, and 0.954, 0.990 and 0.925. 128 columns are the
-one width under 0.97, at 16K and at 1K causal.
+0.924 full, 0.935, 0.983 and 0.923 causal became 0.984, 0.996 and 0.952, and 0.954, 0.990 and 0.925. 128 columns were the
+one width under 0.97: at 16K, 32K (0.925 full, 0.889 causal) and 1K causal.
+
+**Predicted for dQ in the registers that dP leaves**, at 128 columns: a step then has registers for V, as S no longer
+runs beside dQ, and reads a tenth less of shared memory, 10 percent of the time. Measured in turns with the kernel
+before (runs 48 and 49): the order alone is 5 to 16 percent faster from 1K tokens on, and V in registers adds nothing
+(4K full) or loses up to 4 percent of it. Why the order gains so much was not profiled: dQ is now computed between dS
+and dV, and its way out runs beside dV, where before it waited behind the next scores and dK. To go further and give dP
+registers of its own, so that only dS waits for nothing else, was predicted to gain more, and loses 1 to 14 percent
+against this. A head of 16 MiB of accumulators had one stream, and its 256 blocks take two rounds of 132: in two streams
+2 to 3 percent. Predicted for 16K and 32K from both: 1.02 and 1.01 full, 1.015 and 0.996 causal. Measured: 1.015, 1.018,
+1.016, 0.992. All 48 cases backward are at 0.97 or more now.
+
+**P in fp32** up to 96 columns, where it was rounded to fp16 and back: 48 of 293 instructions of a step with 16 columns
+go, of 315 with 64. Predicted 8 percent at 8 and 16 columns, so 1.02 and 1.01. Measured 1.02 and 1.01; at 64 and 96
+columns 1 to 3 percent in turns, and more beside FlashAttention-4, some of it the machine's.
 
 | case | ours | FlashAttention-4 | cuDNN | ratio | our error | FlashAttention-4's |
 |---|---:|---:|---:|---:|---:|---:|

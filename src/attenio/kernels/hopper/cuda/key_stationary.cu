@@ -9,8 +9,8 @@
 //           S^T = K_g Q_{i+1}^T and dP^T = V_g dO_{i+1}^T;  P^T = exp2(S^T - lse) of the next rows
 //       dQ warpgroup: dQ_i = dS K; TMA adds it to the accumulators in memory. With 128 columns there are no registers for
 //           it, and consumers compute half of the columns each, a tile of rows late: when dS is shared, in the registers
-//           that dP leaves and S' takes next, while dV is computed. Registers of its own, which let S' be issued first,
-//           took 4 to 14 percent longer
+//           that dP leaves and S' takes next, while dV is computed. With registers of its own, which let S' be issued
+//           first, a pass took 4 to 16 percent longer from 1K tokens on
 //
 // Shared memory is what these products wait for: an instruction of 64 x 64 x 16 with both operands there reads as much as
 // it has in the time of the product. So V of 64 columns is held in registers (measured: 12 to 19 percent faster; K
