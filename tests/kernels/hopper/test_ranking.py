@@ -5,7 +5,7 @@ import pytest
 
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, cuda_tiles
-from attenio.kernels.hopper.ranking import Extent, TileTimes, predicted_us, ranked_tiles
+from attenio.kernels.hopper.ranking import Extent, TileTimes, ordered_tiles, predicted_us, ranked_tiles
 from attenio.kernels.hopper.schedule import key_tiles, schedule
 from attenio.kernels.hopper.tiles import computed_width, hopper_tiles, possible_tiles
 
@@ -51,6 +51,21 @@ def test_long_sequences_want_many_rows_and_short_ones_no_empty_rows(d):
 def test_a_vision_transformer_of_197_tokens_leaves_few_rows_empty():
     tiles = ranked_tiles(64, 64, extent_of(256 * 12, 197), PROCESSORS)[0]
     assert -(-197 // tiles.row_tile) * tiles.row_tile == 256
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_rows_that_see_one_key_tile_do_not_wait_for_a_second_buffer_of_queries(causal):
+    ranked = {n: ordered_tiles(128, 128, extent_of(1536, n, causal=causal), PROCESSORS, cuda=True) for n in (128, 256)}
+    buffers = {n: {tiles.query_buffers for tiles in each if isinstance(tiles, CudaTiles)} for n, each in ranked.items()}
+    assert buffers == {128: {1}, 256: {1, 2}}
+
+
+def test_short_heads_take_tiles_that_were_measured_for_them():
+    """197 tokens of 64 columns in blocks of 80 keys, three on an SM; 256 of 128 columns in two buffers of queries."""
+    taken = ordered_tiles(64, 64, extent_of(1992, 197, causal=True), PROCESSORS, cuda=True)[0]
+    assert (taken.row_tile, taken.key_tile, taken.blocks) == (64, 80, 3)
+    taken = ordered_tiles(128, 128, extent_of(768, 256), PROCESSORS, cuda=True)[0]
+    assert isinstance(taken, CudaTiles) and (taken.key_tile, taken.query_buffers) == (128, 2)
 
 
 def test_widths_that_were_not_measured_are_ranked_by_the_roofline():
