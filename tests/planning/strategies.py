@@ -127,6 +127,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "key_sums": keys,
         "waiting_rows": range(problems.counts.most_rows + 1),
         "waiting_keys": range(problems.counts.most_keys + 1),
+        "late_rows": range(problems.group * problems.counts.most_rows + 1),
+        "late_keys": range(problems.counts.most_keys + 1),
         "keys_per_split": range(1, -(-problems.counts.most_keys // 2) + 1),
         "head_tile": range(1, problems.group + 1),
         "output_columns": columns,

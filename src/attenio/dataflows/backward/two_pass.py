@@ -15,7 +15,8 @@
     store zeros for rows and keys that nothing needs
 
 With kept_keys and kept_rows what passes goes through slots that keep some of it for the next tile (``kept_passes``);
-with rolling_rows, and under a window rolling_keys, what stays comes and goes one by one (``rolling_passes``).
+with rolling_rows, and under a window rolling_keys, what stays comes and goes one by one (``rolling_passes``); with
+late_rows and late_keys either pass leaves some of what it would hold last to the other (``left_over``).
 
 Scores are computed twice. Every sum is made in one place and in one order, so results repeat to the bit.
 """
@@ -25,6 +26,7 @@ import numpy as np
 from attenio.dataflows.backward.held_keys import room_for_keys
 from attenio.dataflows.backward.held_rows import loaded_rows, room_for_rows, row_buffers
 from attenio.dataflows.backward.kept_passes import key_gradients, query_gradients
+from attenio.dataflows.backward.left_over import left_over
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.rolling_passes import rolling_key_gradients, rolling_query_gradients
 from attenio.dataflows.backward.steps import Sums, add_gradients
@@ -38,6 +40,9 @@ from attenio.planning.plan import Tiles
 
 def two_pass(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
+    if "late_rows" in tiles:
+        left_over(problem, tiles, fast)
+        return
     pattern = problem.pattern
     delta = problem.spilled("D", problem.group * pattern.rows, 1)
     if "kept_keys" in tiles:

@@ -19,6 +19,9 @@ from attenio.planning.words.form import (
     RowTile,
     WholeRows,
 )
+from attenio.planning.words.left_over import LeftOver, left_over_words
+from attenio.planning.words.left_over import Sizes as LeftOverSizes
+from attenio.planning.words.left_over import held_words as held_left_over
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots, words_that_pass
 from attenio.planning.words.waiting_rows import WaitingRows, held_words, read_again
@@ -54,7 +57,7 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, StackedRows | StayingSums | KeyRing | WholeRows):
+    if isinstance(phase, StackedRows | StayingSums | LeftOver | KeyRing | WholeRows):
         return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -71,6 +74,10 @@ class OfGroups(Protocol):
 def times_of(problems: OfGroups, phase: KeptTile) -> Counts:
     """How often a phase occurs in a group of heads: once for each, unless they are together."""
     return 1 if phase.together else problems.group
+
+
+def _sizes_of(phase: LeftOver, tiles: Tiles) -> LeftOverSizes:
+    return LeftOverSizes(tiles[phase.rows], tiles[phase.late_rows], tiles[phase.keys], tiles[phase.late_keys])
 
 
 def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
@@ -97,6 +104,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case StayingSums():
             words = tiles_and_slots(phase, (group, counts.rows, counts.keys), 0)
             return int(words_that_pass(phase, ceil_div(words.rows, tiles[phase.tile]), words.keys, tiles[phase.slots]))
+        case LeftOver():
+            return int(left_over_words(phase, (group * counts.rows, counts.keys), _sizes_of(phase, tiles)))
         case KeyRing():
             return 0
         case WholeRows():
@@ -140,6 +149,8 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             words = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), 0)
             a, slots = min(tiles[phase.tile], words.rows), min(tiles[phase.slots], words.keys)
             return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
+        case LeftOver():
+            return int(held_left_over(phase, (problems.group * counts.rows, counts.keys), _sizes_of(phase, tiles)))
         case KeyRing():
             return int(min(tiles[phase.slots], counts.keys) * phase.per_slot + phase.beside)
         case WholeRows():

@@ -9,6 +9,7 @@ from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
 from attenio.planning.words.form import Form, KeptTile, KeyRing, RollingTile, Sizes, WholeRows
+from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
@@ -47,7 +48,7 @@ _FOR_SOME = (
     Dataflow.TWO_PASS,
 )  # fmt: skip
 # The forms of a single score at a time.
-_WITH_SLOTS = KeptTile | RollingTile | WaitingRows | StackedRows | StayingSums | KeyRing
+_WITH_SLOTS = KeptTile | RollingTile | WaitingRows | StackedRows | StayingSums | LeftOver | KeyRing
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -125,7 +126,7 @@ def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, 
     forms = known_forms(dataflow, sizes)
     if dataflow in _FOR_SOME:
         unfit: list[type] = []
-        unfit += [] if shape.dense else [WaitingRows, StackedRows, StayingSums]
+        unfit += [] if shape.dense else [WaitingRows, StackedRows, StayingSums, LeftOver]
         unfit += [] if shape.band else [KeyRing]
         unfit += [] if shape.keys_roll else [WholeRows]
         forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)) and _rolls(form, shape))

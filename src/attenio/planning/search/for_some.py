@@ -1,6 +1,6 @@
-"""Phases for some problems alone: waiting and stacked rows and sums that stay, for dense ones; others, for bands.
+"""Phases for some problems alone: rows that wait or are stacked, sums that stay, what is left over, for dense ones.
 
-Those are rows, or keys, that come and go one by one, a ring of keys, and all scores of rows.
+For bands, rows, or keys, that come and go one by one, a ring of keys, and all scores of rows.
 """
 
 from math import inf
@@ -11,11 +11,12 @@ from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.words.form import KeyRing, RollingTile, WholeRows
+from attenio.planning.words.left_over import LeftOver, best_left_over
 from attenio.planning.words.stacked_rows import StackedRows, best_stacked_rows, stacked_floor
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
-ForSome = RollingTile | WaitingRows | StackedRows | StayingSums | KeyRing | WholeRows
+ForSome = RollingTile | WaitingRows | StackedRows | StayingSums | LeftOver | KeyRing | WholeRows
 
 
 def best_for_some(
@@ -39,6 +40,9 @@ def best_for_some(
                 return None
             words, tile, slots = best_stacked_rows(sums, inf if spare is None else spare)
             return words, {phase.tile: tile, phase.slots: slots}
+        case LeftOver():
+            words, sizes = best_left_over(phase, (problems.group * counts.rows, counts.keys), fast_words)
+            return (int(words), dict(zip(phase[:4], sizes, strict=True))) if min(sizes.rows, sizes.keys) >= 1 else None
         case KeyRing():
             needed = problems.counts.longest_row
             return (0, {phase.slots: needed}) if needed * phase.per_slot + phase.beside <= fast_words else None
@@ -80,6 +84,9 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float
         case StayingSums():
             staying = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), fast_words)
             return inf if staying.most < 1 else staying.floor()
+        case LeftOver():
+            words, sizes = best_left_over(phase, (problems.group * counts.rows, counts.keys), fast_words)
+            return float(words) if min(sizes.rows, sizes.keys) >= 1 else inf
         case KeyRing():
             # a row needs as many keys as all do on average, which is known already
             if counts.scores * phase.per_slot > counts.rows * (fast_words - phase.beside):

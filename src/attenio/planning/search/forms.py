@@ -29,6 +29,7 @@ from attenio.planning.words.form import (
     RowTile,
     WholeRows,
 )
+from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
@@ -169,9 +170,8 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             return _best_rows(problems, phase, fast_words, spare)
         case KeptTile():
             return _best_kept(problems, phase, fast_words, spare)
-        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | KeyRing() | WholeRows():
-            tiles = best_for_some(problems, phase, fast_words, spare)
-            return None if tiles is None else _PhaseTiles(*tiles)
+        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | LeftOver() | KeyRing() | WholeRows():
+            return _PhaseTiles(*best) if (best := best_for_some(problems, phase, fast_words, spare)) else None
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group
@@ -296,7 +296,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
             return _row_floor(problems, phase, fast_words, spare)
         case KeptTile():
             return _kept_floor(problems, phase, fast_words, spare if closely else -inf)
-        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | KeyRing() | WholeRows():
+        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | LeftOver() | KeyRing() | WholeRows():
             return floor_for_some(problems, phase, fast_words)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])

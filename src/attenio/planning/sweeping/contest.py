@@ -89,6 +89,8 @@ def _out_of_two_passes(cases: Cases, form: Form) -> NDArray[np.bool_] | None:
 
     Under causal masks rows roll alone.
     """
+    if "late_rows" in form.names:
+        return None
     if "kept_keys" not in form.names:
         return np.asarray((cases.group == 1) & (cases.row_unit == 1) & (cases.key_unit == 1))
     if "rolling_rows" not in form.names:

@@ -19,7 +19,7 @@ from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles, best_whole_rows, most_whole_rows
-from attenio.planning.sweeping.stacked_rows import best_tiles_of_stacked, stacked_floors, stacked_of
+from attenio.planning.sweeping.stacked_rows import best_of_left_over, best_tiles_of_stacked, stacked_floors, stacked_of
 from attenio.planning.words.form import (
     Form,
     Held,
@@ -33,6 +33,7 @@ from attenio.planning.words.form import (
     RowTile,
     WholeRows,
 )
+from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows, held_words
@@ -123,6 +124,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows() | StayingSums():
                 more, held, tiles = _stacked(cases, phase, spare)
+            case LeftOver():
+                more, held, tiles = best_of_left_over(cases, phase)
             case KeyRing():
                 ring = np.maximum(cases.band.longest_row, 1)
                 more, held, tiles = 0 * ring, ring * phase.per_slot + phase.beside, {phase.slots: ring}
@@ -292,7 +295,7 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             words, _, tiles = _waiting(cases, phase)
             fits = (tiles[phase.slots] >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_dense
             return np.where(fits, words, np.inf)
-        case StackedRows() | StayingSums():
+        case StackedRows() | StayingSums() | LeftOver():
             return stacked_floors(cases, phase, spare)
         case KeyRing():
             fits = np.maximum(cases.band.longest_row, 1) * phase.per_slot + phase.beside <= cases.fast_words

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Cases, Ints, take
+from attenio.planning.words.left_over import LeftOver, best_left_over, held_words
 from attenio.planning.words.stacked_rows import StackedRows, TilesAndSlots
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 
@@ -21,15 +22,26 @@ def stacked_of(cases: Cases, phase: StackedRows | StayingSums) -> TilesAndSlots[
     return tiles_and_slots(every, (cases.group, cases.rows, cases.keys), cases.fast_words)
 
 
-def stacked_floors(cases: Cases, phase: StackedRows | StayingSums, spare: Counts) -> Floats:
+def stacked_floors(cases: Cases, phase: StackedRows | StayingSums | LeftOver, spare: Counts) -> Floats:
     """Words that no tiles go below; infinite where none fit, a mask hides scores, or nothing is to spare."""
     floors = np.full(len(cases), np.inf)
     free = (cases.row_unit == 1) & (cases.key_unit == 1) & (spare >= 0)
     index = np.flatnonzero(free & cases.band.is_dense)
-    if index.size:
+    if index.size and isinstance(phase, LeftOver):
+        fewest, _, tiles = best_of_left_over(take(cases, index), take(phase, index))
+        floors[index] = np.where((tiles[phase.rows] >= 1) & (tiles[phase.keys] >= 1), fewest, np.inf)
+    elif index.size:
         words = stacked_of(take(cases, index), take(phase, index))
         floors[index] = np.where(words.most >= 1, words.floor(), np.inf)
     return floors
+
+
+def best_of_left_over(cases: Cases, phase: LeftOver) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """Fewest words, those held, and tiles, in cases in which some fit."""
+    shape = np.asarray(cases.group * cases.rows), np.asarray(cases.keys)
+    words, sizes = best_left_over(phase, shape, cases.fast_words)
+    tiles = dict(zip(phase[:4], (np.asarray(each) for each in sizes), strict=True))
+    return np.asarray(words), np.asarray(held_words(phase, shape, sizes)), tiles
 
 
 def best_tiles_of_stacked(words: TilesAndSlots[Any], limit: Ints) -> tuple[Ints, Ints, Ints]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
+from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
@@ -216,7 +217,7 @@ class WholeRows(NamedTuple):
     live: Counts = 0
 
 
-_OfDense = WaitingRows | StackedRows | StayingSums
+_OfDense = WaitingRows | StackedRows | StayingSums | LeftOver
 _OfBands = RollingTile | KeyRing | WholeRows
 Phase = RowTile | KeptTile | _OfBands | _OfDense | Rectangle | Product | Resident
 

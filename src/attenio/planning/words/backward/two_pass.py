@@ -13,6 +13,13 @@ peak  = max(p'(d + dv + dw + 2w) + s'(d + dv) + 2w + 1,  c'(d + dv)(1 + w) + t' 
 Under a window or a causal mask rows may come and go one by one (rolling rows), under a window keys too (rolling keys):
 R takes the place of L(p) and V(p, s) that of U(p) - K(p, s), and V(c, t) with rows and keys exchanged that of
 V(c) - K(c, t).
+
+In a dense group of N rows in all heads, with f late rows and h late keys, t = ceil((N-f)/a), s = ceil(f/a) and
+u = ceil((m-h)/c):
+
+moved = N (2d + 2dv + 2w) + m(d + dv) + (t m + s h + m - h)(d + dv) + 2w h (t + s - 1)(d + dv)
+        + u (N(d + dv + 2w) + 2w f d)
+peak  = max(a'(d + dv + (d + 2)w) + (d + dv)(1 + w) + 2w + 1,  c'(d + dv)(1 + w) + d + dv + (d + 4)w)
 """
 
 from attenio.masks.patterns.pattern import Counts
@@ -24,7 +31,9 @@ from attenio.planning.words.backward.common import (
     visiting_words,
 )
 from attenio.planning.words.form import Form, Held, KeptTile, RollingTile, RowTile, Sizes
+from attenio.planning.words.left_over import LeftOver
 
+_LEFT_OVER = ("stacked_rows", "late_rows", "stationary_keys", "late_keys")
 _ROLLING_ROWS = ("rolling_rows", "kept_keys")
 _ROLLING_KEYS = ("rolling_keys", "kept_rows")
 
@@ -40,7 +49,24 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         RowTile("stationary_keys", "passing_queries", second, loads=visit_words(sizes), across=True),
     )
     names = ("query_tile", "head_tile", "key_tile", "stationary_keys", "passing_queries")
-    return Form(names, phases, all_gradients(sizes)), *_with_slots(sizes, own)
+    return Form(names, phases, all_gradients(sizes)), *_with_slots(sizes, own), _left_over(sizes, own)
+
+
+def _left_over(sizes: Sizes, own: Counts) -> Form:
+    """Of a dense group the rows of all heads one under the other; some rows and keys are late."""
+    d, w, both = sizes.d, sizes.intermediate_words, sizes.d + sizes.value_dim
+    phase = LeftOver(
+        *_LEFT_OVER,
+        per_row=both + (d + 2) * w,
+        per_key=stationary_words(sizes),
+        beside_rows=both * (1 + w) + 2 * w + 1,
+        beside_keys=both + (d + 4) * w,
+        reads=both,
+        visits=visit_words(sizes),
+        row_travels=2 * d * w,
+        key_travels=2 * both * w,
+    )
+    return Form(_LEFT_OVER, (phase,), all_gradients(sizes) + sizes.rows * (sizes.group * own))
 
 
 def _with_slots(sizes: Sizes, own: Counts) -> tuple[Form, Form, Form]:
