@@ -1,4 +1,4 @@
-"""Two passes: one for the gradient of queries, one for those of keys and values; but for what is left over nothing partial travels.
+"""Two passes, one for the gradient of queries and one for those of keys and values; as a rule nothing partial travels.
 
     for each tile of head_tile heads, each tile of query_tile positions that needs any key; i their rows:
         load Q_i, dO_i, L_i;  O_i streams past, D_i = dO_i . O_i;  dQ_i = 0

@@ -1,4 +1,4 @@
-"""Two passes: one for the gradient of queries, one for those of keys and values; but for what is left over nothing partial travels.
+"""Two passes, one for the gradient of queries and one for those of keys and values; as a rule nothing partial travels.
 
 moved = g (L(p)(d + 2dv + 2w) + n d) + ceil(g/h) U(p)(d + dv)  +  F(d + dv) + g V(c)(d + dv + 2w) + m(d + dv)
 peak  = max(h'p'(d + dv) + h'p'dw + 3h'p'w + h'p'b'w + b'(d + dv) + 1,
