@@ -27,11 +27,14 @@ def stacked_floors(cases: Cases, phase: StackedRows | StayingSums | LeftOver, sp
     floors = np.full(len(cases), np.inf)
     free = (cases.row_unit == 1) & (cases.key_unit == 1) & (spare >= 0)
     index = np.flatnonzero(free & cases.band.is_dense)
-    if index.size and isinstance(phase, LeftOver):
-        fewest, _, tiles = best_of_left_over(take(cases, index), take(phase, index))
-        floors[index] = np.where((tiles[phase.rows] >= 1) & (tiles[phase.keys] >= 1), fewest, np.inf)
-    elif index.size:
-        words = stacked_of(take(cases, index), take(phase, index))
+    if not index.size:
+        return floors
+    some, few = take(cases, index), take(phase, index)
+    if isinstance(few, LeftOver):
+        fewest, _, tiles = best_of_left_over(some, few)
+        floors[index] = np.where((tiles[few.rows] >= 1) & (tiles[few.keys] >= 1), fewest, np.inf)
+    else:
+        words = stacked_of(some, few)
         floors[index] = np.where(words.most >= 1, words.floor(), np.inf)
     return floors
 
