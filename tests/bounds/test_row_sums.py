@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds import bounds_for
-from attenio.bounds.row_sums import row_sum_words, row_sums, weights, work_per_epoch
+from attenio.bounds.row_sums import (
+    budget_for,
+    row_sum_words,
+    row_sums,
+    weights,
+    work_per_epoch,
+    work_with_held_pairs,
+)
 from attenio.bounds.whole_epochs import whole_epochs
 from attenio.errors import DoesNotFit
 from attenio.planning import best_plan_for
@@ -116,12 +123,32 @@ def test_the_epochs_it_names_are_too_few(n: int, d: int, dv: int, share: float) 
         return
     product, term = weights(float(d), float(dv))
     work = n * n * dv * product + (n * n - n) * term
-    about = work / fast_words**2
     found = False
-    for epochs in (max(floor(about), 1), max(floor(about), 1) + 1):
-        length, rest = divmod(int(words) + n - fast_words, epochs)
-        found |= rest == 0 and length >= 1 and epochs * work_per_epoch(float(fast_words + length), d, dv) < work
+    for tried in (2, 2.2, 2.5):
+        about = max(floor(work / work_per_epoch(tried * float(fast_words), float(d), float(dv))), 1)
+        for epochs in (about, about + 1):
+            length, rest = divmod(int(words) + n - fast_words, epochs)
+            done = work_per_epoch(float(fast_words + length), float(d), float(dv))
+            found |= rest == 0 and length >= 1 and epochs * done < work
     assert found
+
+
+@laws
+@given(st.integers(1, 200), st.integers(1, 200), st.floats(1.0, 1e12), st.floats(1.0, 20.0))
+def test_an_epoch_with_the_words_that_so_much_work_needs_does_no_more(
+    d: int, dv: int, work: float, times: float
+) -> None:
+    words = float(budget_for(work, float(d), float(dv), times))
+    done = max(words**2 / 4, times * float(work_with_held_pairs(words, float(d), float(dv))))
+    assert done <= work * (1 + 1e-9)
+    if words > 3 * dv**2:
+        assert done >= work * (1 - 1e-9)
+
+
+def test_held_pairs_may_be_what_an_epoch_does_most_with() -> None:
+    """From 4d² words on, where fresh pairs alone count only from about 5d² on."""
+    workload = Workload(n=16_384, d=16)
+    assert row_sums(workload, 1024).words > 1.02 * whole_epochs(workload, 1024).words
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,14 @@ from attenio.bounds.backward.gradient_rows import (
     Weights,
     budget_for,
     even_weights,
-    weighed_products_per_epoch,
+    weighed_products_of_held_pairs,
     weights,
 )
 from attenio.bounds.floats import Floats, any_of, larger, root, rounded_down, smaller, where
-from attenio.bounds.lower_bound import BACKWARD_SUMS, FORWARD_SUMS, OWN_SUMS, LowerBound, Strength
+from attenio.bounds.lower_bound import BACKWARD_SUMS, FORWARD_SUMS, OWN_ROW_SUMS, OWN_SUMS, LowerBound, Strength
+from attenio.bounds.row_sums import ROW_SUMS, work_with_held_pairs
+from attenio.bounds.row_sums import budget_for as budget_with_sums
+from attenio.bounds.row_sums import weights as row_weights
 from attenio.bounds.whole_epochs import best_whole_epochs
 from attenio.masks import Causal, SlidingWindow
 from attenio.masks.patterns import Band
@@ -22,10 +25,10 @@ from attenio.workload import Direction, Workload
 
 # What is subtracted from the work of an epoch, and this work, are products in floating point.
 _SAFETY = 1.0 - 1e-12
-# Budgets of an epoch that are tried, in fast memories, and how much more a pair in a strip weighs with them, times what
-# makes held pairs do no more than fresh ones, which is 16 at most.
-_TRIED = ((2.0, 1.0), (2.2, 2.0), (2.5, 1.0), (2.6, 2.0), (3.0, 2.0))
-_STEEPEST = 16.0
+# Budgets of an epoch that are tried, in fast memories. Pairs in a strip weigh as much more as leaves held pairs no
+# better than fresh ones, up to a limit from where on the corners of the edges hardly change.
+_TRIED = (2.0, 2.1, 2.2, 2.35, 2.5, 2.6, 3.0, 3.3)
+_LEAST, _STEEPEST = 1.0 / 8.0, 64.0
 # Fast memories, in rows or keys times the keys that a row needs, outside of which other bounds are ahead.
 _LEAST_SHARE, _MOST_SHARE = 1.0 / 12.0, 3.0 / 4.0
 
@@ -33,13 +36,15 @@ _LEAST_SHARE, _MOST_SHARE = 1.0 / 12.0, 3.0 / 4.0
 class Edges(NamedTuple):
     """The edges of a band, or of arrays of bands: how many, heads that share keys, the deepest strips, all scores.
 
-    ``length`` counts the required scores at the edges themselves, ``strips`` those in strips of a depth along them.
+    ``rows`` counts those that need a key, ``length`` the required scores at the edges themselves, ``strips`` those in
+    strips of a depth along them.
     """
 
     count: Floats
     sharing: Floats
     deepest: Floats
     scores: Floats
+    rows: Floats
     length: Floats
     strips: Callable[[Floats], Floats]
 
@@ -58,7 +63,8 @@ def edges_of_band(band: Band, sharing: Floats, total: Callable[[Counts], Floats]
 
     deepest = counts_where(ends & begins, width // 2, width)
     length = strips(deepest * 0.0 + 1.0)
-    return Edges(ends * 1.0 + begins * 1.0, sharing, deepest * 1.0, total(band.scores), length, strips)
+    many, scores, rows = ends * 1.0 + begins * 1.0, total(band.scores), total(band.touched_rows)
+    return Edges(many, sharing, deepest * 1.0, scores, rows, length, strips)
 
 
 def band_of(workload: Workload) -> Band | None:
@@ -80,92 +86,144 @@ def edges_of(workload: Workload) -> Edges | None:
     return found if found.count and found.deepest >= 1.0 else None
 
 
-def weights_and_rooms(d: Floats, value_dim: Floats, direction: Direction) -> Iterator[tuple[Weights, Floats]]:
-    """What products of a pass weigh, and the words that a row may have, times those that a key may have."""
+class Epoch(NamedTuple):
+    """What products weigh: those of a pair, what a row may lack of it, and the words of a row times those of a key.
+
+    ``held`` is the most that an epoch with so many words does with pairs that flow in, ``budget`` the words that it
+    needs for so much where these weigh so many times as much. The clock counts ``free`` words for every row.
+    """
+
+    of_pair: Floats
+    of_row: Floats
+    room: Floats
+    free: float
+    held: Callable[[Floats], Floats]
+    budget: Callable[[Floats, Floats], Floats]
+
+
+def of_weights(weigh: Weights, room: Floats) -> Epoch:
+    """An epoch by weights such as those of gradient rows."""
+
+    def needed(work: Floats, times: Floats) -> Floats:
+        return budget_for(work, (times * weigh[0], times * weigh[1], times * weigh[2]))
+
+    return Epoch(weigh[2], 0.0, room, 0.0, lambda words: weighed_products_of_held_pairs(words, weigh), needed)
+
+
+def of_row_sums(d: Floats, value_dim: Floats) -> Epoch:
+    """An epoch of a forward pass, with the words that the sums of rows take."""
+    (product, term), both = row_weights(d, value_dim), d + value_dim
+    return Epoch(
+        product * value_dim + term,
+        term,
+        both * (both + 1.0),
+        1.0,
+        lambda words: work_with_held_pairs(words, d, value_dim),
+        lambda work, times: budget_with_sums(work, d, value_dim, times),
+    )
+
+
+def epochs_of(d: Floats, value_dim: Floats, direction: Direction, *, sums: bool) -> Iterator[Epoch]:
+    """What products of a pass weigh, with the sums of rows or without."""
     both = d + value_dim
-    if direction is Direction.FORWARD:
-        narrow = smaller(d, value_dim)
-        each = (d + narrow) * (d + narrow) / narrow
-        yield (each, each, each * value_dim), both * both
-        return
-    room = 2.0 * (d + both) * both
-    yield weights(d, value_dim), room
-    if any_of(value_dim > d):
-        yield even_weights(d, value_dim), room
+    if direction is not Direction.FORWARD:
+        room = 2.0 * (d + both) * both
+        yield of_weights(weights(d, value_dim), room)
+        if any_of(value_dim > d):
+            yield of_weights(even_weights(d, value_dim), room)
+    elif sums:
+        yield of_row_sums(d, value_dim)
+    else:
+        product, _ = row_weights(d, value_dim)
+        yield of_weights((product, product, product * value_dim), both * both)
+
+
+def corner_weight(more: Floats) -> Floats:
+    """What rows and keys at an edge weigh beyond all of their pairs, for strips of depth 1 that weigh so much more.
+
+    >>> [corner_weight(more) for more in (0.5, 1.0, 1.5, 2.0)]
+    [0.5, 1.0, 2.0, 3.0]
+    """
+    whole = rounded_down(more)
+    return (whole + 1.0) * (2.0 * more - whole) / 2.0
 
 
 def may_be_ahead(band: Band, sizes: tuple[Floats, Floats, Floats], direction: Direction) -> Floats:
     """Whether a fast memory is so large, and so small, that other bounds may say less; sizes are d, dv and M."""
     d, value_dim, fast_words = sizes
-    weigh, room = next(weights_and_rooms(d, value_dim, direction))
-    heavy, width = larger(weigh[0], weigh[1]), counts_smaller(band.left + band.right + 1, band.keys)
-    share = fast_words / (root(room) * width)
-    return (heavy * heavy <= 2.0 * fast_words) & (share >= _LEAST_SHARE) & (share <= _MOST_SHARE)
+    epoch = next(epochs_of(d, value_dim, direction, sums=False))
+    width = counts_smaller(band.left + band.right + 1, band.keys)
+    share = fast_words / (root(epoch.room) * width)
+    large = epoch.held(2.0 * fast_words) <= fast_words * fast_words
+    return large & (share >= _LEAST_SHARE) & (share <= _MOST_SHARE)
 
 
-def edge_words(edges: Edges, d: Floats, value_dim: Floats, fast_words: Floats, direction: Direction) -> Floats:
-    """The bound in whole words, for floats or arrays of floats, on one fast memory."""
+def edge_words(
+    edges: Edges, d: Floats, value_dim: Floats, fast_words: Floats, direction: Direction, *, sums: bool = False
+) -> Floats:
+    """The bound in whole words, for floats or arrays of floats, on one fast memory; ``sums`` counts those of rows."""
     best: Floats = 0.0
-    for weigh, room in weights_and_rooms(d, value_dim, direction):
-        heavy = larger(weigh[0], weigh[1])
-        for share, times in _TRIED:
-            steep = rounded_down(root(27.0 / 16.0 * share * fast_words) / heavy) - 1.0
-            more = times * smaller(larger(steep, 1.0), _STEEPEST)
-            best = larger(best, _words(edges, (weigh, room), more, share, fast_words))
+    for epoch in epochs_of(d, value_dim, direction, sums=sums):
+        for share in _TRIED:
+            best = larger(best, _words(edges, epoch, share * fast_words, fast_words))
     return where(edges.deepest >= 1.0, best, 0.0)
 
 
-def _words(edges: Edges, pair: tuple[Weights, Floats], more: Floats, share: float, fast_words: Floats) -> Floats:
-    """With pairs in strips that weigh so much more, and strips that are best for epochs of so many fast memories."""
-    (of_first, of_second, of_pair), room = pair
-    weigh = (1.0 + more) * of_first, (1.0 + more) * of_second, (1.0 + more) * of_pair
-    corner = edges.count * edges.sharing * room * (more * (more + 1.0) / 2.0)
-    fresh, line = weighed_products_per_epoch(share * fast_words, weigh), more * edges.length
-    scores = larger(edges.scores, 1.0)
+def _words(edges: Edges, epoch: Epoch, tried: Floats, fast_words: Floats) -> Floats:
+    """With strips that are best for epochs of so many words."""
+    fresh = tried * tried / 4.0
+    more = smaller(larger(fresh / epoch.held(tried) - 1.0, _LEAST), _STEEPEST)
+    corner = edges.count * edges.sharing * epoch.room * corner_weight(more)
+    line, scores = more * edges.length, larger(edges.scores, 1.0)
     under = corner * scores + root(corner * corner * scores * scores + corner * line * line * fresh)
     depth = smaller(larger(rounded_down(line * fresh / under), 1.0), larger(edges.deepest, 1.0))
-    beyond = corner * depth * depth
-    work = of_pair * (edges.scores + more * edges.strips(depth))
+    beyond, times = corner * depth * depth, 1.0 + more
+    work = epoch.of_pair * (edges.scores + more * edges.strips(depth)) - epoch.of_row * times * edges.rows
 
     def budget(part: Floats) -> Floats:
         """Words that an epoch needs for so much; none if its corners may do that."""
         rest = part * _SAFETY - beyond
-        return where(rest > 0.0, budget_for(larger(rest, 1.0), weigh), 0.0)
+        return where(rest > 0.0, epoch.budget(larger(rest, 1.0), times), 0.0)
 
-    return best_whole_epochs((work / (fresh + beyond),), work, budget, fast_words)
+    done = larger(fresh, times * epoch.held(tried)) + beyond
+    best = best_whole_epochs((larger(work, 0.0) / done,), larger(work, 0.0), budget, fast_words)
+    return larger(best - epoch.free * edges.rows, 0.0)
 
 
 def mask_edges(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
     """The floor under every forward or backward pass on one fast memory, under a causal mask or a window.
 
-    Theorem: pairs in strips of depth b along m edges of the mask weigh 1 + r, others 1. For whole r, b, k and T with
-    k (W(M + T) + m g C b² r(r+1)/2) < G (Z + r S), S being the pairs in strips and g the heads that share keys,
-    words >= M + k T. W is that of output-epochs or gradient-rows with pairs 1 + r times as heavy.
-    Assumes: as whole-epochs.
+    Theorem: pairs in strips of depth b along m edges of the mask weigh 1 + r, others 1. For r >= 0 and whole b, k and T
+    with k (W(M + T) + m g C b² K(r)) < G (Z + r S), S being the pairs in strips, g the heads that share keys and
+    K(r) = r(r+1)/2 for whole r, words >= M + k T. W is that of output-epochs or gradient-rows with pairs 1 + r times as
+    heavy. With the sums of rows, words >= M + k T - R for R rows, and W, G and C are those of row-sums.
+    Assumes: as whole-epochs; with sums as row-sums.
     Regime: ahead of whole-epochs under windows of W keys from dW/4 words on, and under causal masks from nd/4 on; the
-    function says nothing below dW/6 and above 3dW/2 words (of equal widths, forward), nor below 8d².
+    function says nothing below dW/6 and above 3dW/2 words (of equal widths, forward), nor below 4d².
     Proof: docs/theory/mask_edges.md
 
-    >>> (bound,) = mask_edges(Workload(n=65536, d=64, mask="window:4096"), 4096 * 64)
-    >>> bound.words / (65536 * 64)
-    4.76...
+    >>> alone, with_sums = mask_edges(Workload(n=65536, d=16, mask="window:4096"), 4096 * 16)
+    >>> alone.words / (65536 * 16), with_sums.words / (65536 * 16)
+    (4.8..., 4.9...)
     """
     band, edges = band_of(workload), edges_of(workload)
     if band is None or edges is None or workload.direction is Direction.TRAINING:
         return ()
     direction, sizes = workload.direction, (float(workload.d), float(workload.value_dim), float(fast_words))
-    forward = direction is Direction.FORWARD
-    bound = LowerBound(
-        theorem="mask-edges" if forward else "gradient-mask-edges",
-        words=int(edge_words(edges, *sizes, direction)) if may_be_ahead(band, sizes, direction) else 0,
-        strength=Strength.ORDINARY,
-        covers=OWN_SUMS,
-        regime="causal or a window: M + k T, where a tile across an edge of the mask holds pairs that no row needs",
-        assumptions=(
-            *(FORWARD_SUMS if forward else BACKWARD_SUMS),
-            "recomputation allowed",
-            "one fast memory, empty at the beginning",
-        ),
-        page="docs/theory/mask_edges.md",
-    )
-    return (bound,)
+    forward, ahead = direction is Direction.FORWARD, bool(may_be_ahead(band, sizes, direction))
+
+    def bound(theorem: str, covers: str, sums: tuple[str, ...], *, of_rows: bool) -> LowerBound:
+        return LowerBound(
+            theorem=theorem,
+            words=int(edge_words(edges, *sizes, direction, sums=of_rows)) if ahead else 0,
+            strength=Strength.ORDINARY,
+            covers=covers,
+            regime="causal or a window: M + k T, where a tile across an edge of the mask holds pairs that no row needs",
+            assumptions=(*sums, "recomputation allowed", "one fast memory, empty at the beginning"),
+            page="docs/theory/mask_edges.md",
+        )
+
+    if not forward:
+        return (bound("gradient-mask-edges", OWN_SUMS, BACKWARD_SUMS, of_rows=False),)
+    sums = bound("mask-edges-and-sums", OWN_ROW_SUMS, (*FORWARD_SUMS, ROW_SUMS), of_rows=True)
+    return bound("mask-edges", OWN_SUMS, FORWARD_SUMS, of_rows=False), sums

@@ -1,13 +1,17 @@
 """Row sums: a row that takes up values holds the sum of its probabilities too, a word beside query and output."""
 
 from attenio.bounds.floats import Floats, larger, root, smaller, where
-from attenio.bounds.lower_bound import OWN_ROW_SUMS, LowerBound, Strength
+from attenio.bounds.lower_bound import FORWARD_SUMS, OWN_ROW_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import products_from_held_scores
 from attenio.bounds.whole_epochs import best_whole_epochs
 from attenio.workload import Workload
 
+# What is assumed beside sums of products.
+ROW_SUMS = "what an output is divided by is a sum of its row's probabilities, in words of the row, in any order"
 # Both sides of a comparison are roots and products in floating point: this much less is on the safe side.
 _SAFETY = 1.0 - 1e-12
+# Budgets of an epoch that are tried, in fast memories: the first where fresh pairs do most, others where held ones do.
+_SHARES = (2.0, 2.2, 2.5)
 
 
 def weights(d: Floats, value_dim: Floats) -> tuple[Floats, Floats]:
@@ -18,22 +22,36 @@ def weights(d: Floats, value_dim: Floats) -> tuple[Floats, Floats]:
 
 def work_per_epoch(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The most that the products and the terms of sums of an epoch with this many words weigh."""
+    return larger(budget * budget / 4.0, work_with_held_pairs(budget, d, value_dim))
+
+
+def work_with_held_pairs(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
+    """The same where all pairs flow in."""
     product, term = weights(d, value_dim)
-    return larger(budget * budget / 4.0, product * products_from_held_scores(budget, value_dim) + term * budget)
+    return product * products_from_held_scores(budget, value_dim) + term * budget
+
+
+def budget_for(work: Floats, d: Floats, value_dim: Floats, times: Floats = 1.0) -> Floats:
+    """The words that an epoch needs for so much work, where held pairs weigh so many times as much.
+
+    None where held pairs do more than fresh ones within 3dv² words. From there on, with s for the root of dv² + A less
+    dv, they do (product dv + term) s² + 2 dv term s.
+    """
+    product, term = weights(d, value_dim)
+    fresh = 2.0 * root(work)
+    square, line, part = product * value_dim + term, value_dim * term, work / times
+    side = part / (root(line * line + square * part) + line)
+    held = side * side + 2.0 * value_dim * side
+    held = where(held > 3.0 * value_dim * value_dim, held, 0.0)
+    return where(work_with_held_pairs(fresh, d, value_dim) <= part, fresh, smaller(fresh, held))
 
 
 def row_sum_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats, fast_words: Floats) -> Floats:
     """The bound in whole words, for floats or arrays of floats, on one fast memory."""
     product, term = weights(d, value_dim)
     work = scores * value_dim * product + (scores - rows) * term
-
-    def budget(part: Floats) -> Floats:
-        """Words that an epoch needs for so much of fresh pairs; none where it does as much with held ones."""
-        words = 2.0 * root(part)
-        held = product * products_from_held_scores(words, value_dim) + term * words
-        return where(held <= part * _SAFETY, words, 0.0)
-
-    best = best_whole_epochs((work / (fast_words * fast_words),), work, budget, fast_words)
+    counts = (work / work_per_epoch(share * fast_words, d, value_dim) for share in _SHARES)
+    best = best_whole_epochs(counts, work, lambda part: budget_for(part * _SAFETY, d, value_dim), fast_words)
     return larger(best - rows, 0.0)
 
 
@@ -57,9 +75,8 @@ def row_sums(workload: Workload, fast_words: int) -> LowerBound:
         covers=OWN_ROW_SUMS,
         regime="M + k T - rows, for the best whole number k of epochs; about 2d(2d+1) Z/M + M - rows for equal widths",
         assumptions=(
-            "each score is a sum of d products of its own",
-            "each output is a sum of products p·v, rescaled by row factors at will",
-            "what an output is divided by is a sum of its row's probabilities, in words of the row, in any order",
+            *FORWARD_SUMS,
+            ROW_SUMS,
             "recomputation allowed",
             "one fast memory, empty at the beginning",
         ),

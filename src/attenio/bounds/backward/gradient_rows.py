@@ -35,10 +35,14 @@ def _heaviest(weigh: Weights) -> Floats:
 
 def weighed_products_per_epoch(budget: Floats, weigh: Weights) -> Floats:
     """The most weighed products in an epoch with this many words: of pairs made afresh, or of pairs that flow in."""
+    return larger(budget * budget / 4.0, weighed_products_of_held_pairs(budget, weigh))
+
+
+def weighed_products_of_held_pairs(budget: Floats, weigh: Weights) -> Floats:
+    """The same where all pairs flow in."""
     heavy, pair = _heaviest(weigh), weigh[2]
     side = heavy * budget / (root(pair * pair + heavy * heavy * budget) + pair)
-    held = where(heavy * heavy * budget <= 3.0 * pair * pair, heavy * products_per_epoch(budget), pair * side * side)
-    return larger(budget * budget / 4.0, held)
+    return where(heavy * heavy * budget <= 3.0 * pair * pair, heavy * products_per_epoch(budget), pair * side * side)
 
 
 def budget_for(work: Floats, weigh: Weights) -> Floats:

@@ -90,7 +90,10 @@ class _Asked:
             some, group, runs = take(band, here), self.cases.group[here], self.runs[index]
             edges = edges_of_band(some, group * 1.0, lambda counts: _product_sum((group, counts, 0 * runs), runs)[0])
             d, value_dim, fast_words = (size[near] for size in sizes)
-            least_words[index] = edge_words(edges, d, value_dim, fast_words, direction)
+            words = edge_words(edges, d, value_dim, fast_words, direction)
+            if direction is Direction.FORWARD:
+                words = np.maximum(words, edge_words(edges, d, value_dim, fast_words, direction, sums=True))
+            least_words[index] = words
         return least_words
 
     def _again(self, direction: Direction, *, saved: bool) -> Ints:
