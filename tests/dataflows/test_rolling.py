@@ -83,6 +83,41 @@ def test_rolling_keys_move_and_hold_what_their_closed_form_says_and_compute_the_
     obeys_its_closed_form(backward, Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, backward_form)
 
 
+def form_with_sums(problem, tiles):
+    """As without, but that visits which find the sums move them no more."""
+    b, slots, sums = min(tiles["rolling_keys"], problem.m), min(tiles["kept_rows"], problem.n), tiles["waiting_sums"]
+    (moved, peak), state = backward_form(problem, tiles), 2 * (problem.dk + 1) * problem.w
+    if slots < b:
+        more = min(slots + sums - (slots + sums == b), problem.n)
+        moved -= problem.g * state * (reads(problem.required.T, b, slots) - reads(problem.required.T, b, more))
+    return moved, peak + sums * problem.g * (problem.dk + 1) * problem.w
+
+
+@QUICK
+@given(windows(), st.data())
+def test_sums_that_wait_are_moved_and_held_as_their_closed_form_says(workload, data):
+    held, slots = data.draw(st.integers(1, workload.keys + 1)), data.draw(st.integers(1, workload.queries + 1))
+    tiles = Tiles.of(rolling_keys=held, kept_rows=slots, waiting_sums=data.draw(st.integers(0, workload.queries + 1)))
+    backward, problems = workload.towards("backward"), counted(workload, by_group=True)
+    obeys_its_closed_form(backward, Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, form_with_sums)
+
+
+def test_sums_wait_before_rows_stay_and_save_two_words_for_one():
+    n, d, window = 512, 16, 64
+    workload = Workload(n=n, d=d, mask=f"window:{window}", direction="backward")
+    room = 32 * 4 * d + 3 * d + 2 + 3  # half of the keys of a window, and a row that passes
+    words = []
+    for sums in (0, 8, 16, 24):
+        plan = best_plan_for(workload, room + sums * (d + 1))
+        if sums:
+            assert plan.tiles == Tiles.of(rolling_keys=32, kept_rows=1, waiting_sums=sums)
+        assert execute(plan).moved_words == plan.moved_words
+        words.append(plan.moved_words)
+    often, last = divmod(n - window + 1, 32)  # rows that need more than half of the keys of a window
+    spared = [often * sums + min(last, sums) for sums in (0, 8, 16, 24)]
+    assert [(words[0] - each) / (2 * (d + 1)) for each in words] == spared
+
+
 @QUICK
 @given(causal_or_windows(), st.data())
 def test_a_run_with_rolling_rows_is_a_legal_game_at_its_counted_words(workload, data):

@@ -101,6 +101,12 @@ def _rolling_choices(problems, names: tuple[str, ...]) -> dict[str, tuple[int, .
     return found
 
 
+def _sums_first(tiles: Tiles) -> bool:
+    """Whether slots keep rows only where all sums wait: that is what is searched."""
+    held, slots, sums = tiles["rolling_keys"], tiles["kept_rows"], tiles["waiting_sums"]
+    return slots == 1 or slots >= held or slots + sums == held + 1
+
+
 def costs(workload: Workload, dataflow: Dataflow, every: Iterable[Tiles]) -> list[Cost]:
     """What each of many tiles costs; what none of them changes is counted once."""
     problems = problems_of(workload, dataflow)
@@ -129,6 +135,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "waiting_keys": range(problems.counts.most_keys + 1),
         "late_rows": range(problems.group * problems.counts.most_rows + 1),
         "late_keys": range(problems.counts.most_keys + 1),
+        "waiting_sums": range(problems.counts.most_rows + 1),
         "keys_per_split": range(1, -(-problems.counts.most_keys // 2) + 1),
         "head_tile": range(1, problems.group + 1),
         "output_columns": columns,
@@ -168,4 +175,6 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
             groups = [count for count in column_groups(problems.d, problems.value_dim) if count > 1]
             choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)
         for chosen in product(*(choices[name] for name in names)):
-            yield Tiles(tuple(zip(names, chosen, strict=True)))
+            tiles = Tiles(tuple(zip(names, chosen, strict=True)))
+            if "waiting_sums" not in tiles or _sums_first(tiles):
+                yield tiles

@@ -18,7 +18,9 @@ _SINGLE_ENTRIES = (
     Dataflow.STANDARD, Dataflow.SQUARE_TILING, Dataflow.RANK_ONE_TILING, Dataflow.SCORE_STATIONARY
 )  # fmt: skip
 # Tiles that may have no size.
-MAY_BE_NONE = frozenset(("resident_keys", "saved_state", "waiting_rows", "waiting_keys", "late_rows", "late_keys"))
+MAY_BE_NONE = frozenset(
+    ("resident_keys", "saved_state", "waiting_rows", "waiting_keys", "waiting_sums", "late_rows", "late_keys")
+)
 # Of dense problems, whose gradients may wait.
 _WAITING_TILES = frozenset(("waiting_rows", "waiting_keys"))
 # Of dense problems too: the rows of all heads lie one under the other.

@@ -19,9 +19,9 @@ With value_keys, value_rows and value_columns the gradients of values are made a
 more keys stay: that pays where values are wider than keys.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,9 @@ from attenio.dataflows.backward.values_apart import value_gradients
 from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.key_slots import Visit, keeping_slots, needed_by_tiles, turns
 from attenio.dataflows.key_tiles import KeyTiles, required_scores
+from attenio.dataflows.online_softmax import ONE
 from attenio.dataflows.rolling import Turn
-from attenio.memory import FastMemory
+from attenio.memory import FastMemory, Tile
 from attenio.memory.indices import Indices, compact
 from attenio.planning.plan import Tiles
 
@@ -66,54 +67,81 @@ def kept_row_gradients(problem: BackwardProblem, tiles: Tiles, fast: FastMemory)
     store_key_zeros(fast, pattern, problem.dK, problem.dV)
 
 
-class RowSlots:
-    """Rows in slots; of those that have left before they were done, partial gradients and D are in slow memory."""
+class Waiting(NamedTuple):
+    """The place of a row's sums, None for its slot; whether they were there before its visit, and will be after it."""
 
-    def __init__(self, problem: BackwardProblem, fast: FastMemory, slots: int) -> None:
+    place: int | None = None
+    were: bool = False
+    will: bool = False
+
+
+NOT_WAITING = Waiting()
+
+
+class RowSlots:
+    """Rows in slots; of those that have left before they were done, partial gradients and D are in slow memory.
+
+    Of some of these both wait in ``places`` of their own instead.
+    """
+
+    def __init__(self, problem: BackwardProblem, fast: FastMemory, slots: int, places: int = 0) -> None:
         self._problem, self._fast, self._count = problem, fast, problem.group * slots
-        self._room = ExitStack()
+        self._waiting_count, self._room = problem.group * places, ExitStack()
 
     def __enter__(self) -> Self:
         problem, fast, count, enter = self._problem, self._fast, self._count, self._room.enter_context
         self._slots = enter(places_for_rows(problem, count, fast))
+        waiting = slice(0, self._waiting_count)
+        self._waiting = (
+            enter(fast.scratch("dQ", self._waiting_count, problem.depth)).over(waiting, problem.Q.columns),
+            enter(fast.scratch("D", self._waiting_count, 1)).over(waiting, ONE),
+        )
         enter(room_for_score(fast))
         self._O = enter(fast.buffer("O", 1, 1))
         rows = problem.group * problem.pattern.rows
-        self._state = [
-            (problem.spilled("partial dQ", rows, problem.depth), self._slots.dQ),
-            (problem.spilled("D", rows, 1), self._slots.D),
-        ]
+        self._spilled = problem.spilled("partial dQ", rows, problem.depth), problem.spilled("D", rows, 1)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._room.close()
 
     @contextmanager
-    def visiting(self, visit: Visit | Turn, *, again: bool, last: bool) -> Iterator[HeldRows]:
+    def visiting(
+        self, visit: Visit | Turn, *, again: bool, last: bool, sums: Waiting = NOT_WAITING
+    ) -> Iterator[HeldRows]:
         """The rows of a position: ``again``, they have met keys before; ``last``, they will meet no others."""
         problem, group = self._problem, self._problem.group
         named = np.arange(group, dtype=np.int64) * problem.pattern.rows + visit.key
         places = np.arange(visit.slot * group, (visit.slot + 1) * group, dtype=np.intp)
-        held = HeldRows(*(part(tile, slice(places[0], places[-1] + 1), compact(named)) for tile in self._slots))
+        of_sums, state = places, (self._slots.dQ, self._slots.D)
+        if sums.place is not None:
+            of_sums, state = np.arange(sums.place * group, (sums.place + 1) * group, dtype=np.intp), self._waiting
+        Q, dO, L = self._at(self._slots[:3], places, named)
+        dQ, D = self._at(state, of_sums, named)
+        rows = HeldRows(Q, dO, L, D, dQ)
         if visit.arrives:
-            self._arrive(held, (compact(named), places), again=again)
-        yield held
+            self._arrive((compact(named), places))
+            if not again:
+                rows.dQ.values[:], rows.D.values[:] = 0, 0
+                stream_delta(self._fast, problem, rows.D, rows.dO, self._O, rows.L)
+            elif not sums.were:
+                for source, tile in zip(self._spilled, state, strict=True):
+                    self._fast.load(source, tile, compact(named), at=of_sums)
+        yield rows
         if visit.stays:
             return
         if last:
-            self._fast.store(held.dQ, problem.dQ)
-            return
-        for target, tile in self._state:
-            self._fast.store(tile, target, compact(named), at=places)
+            self._fast.store(rows.dQ, problem.dQ)
+        elif not sums.will:
+            for target, tile in zip(self._spilled, state, strict=True):
+                self._fast.store(tile, target, compact(named), at=of_sums)
 
-    def _arrive(self, held: HeldRows, where: tuple[Indices, NDArray[np.intp]], *, again: bool) -> None:
+    def _at(self, tiles: Sequence[Tile], places: NDArray[np.intp], named: NDArray[np.int64]) -> list[Tile]:
+        """The rows of a position in some places."""
+        return [part(tile, slice(places[0], places[-1] + 1), compact(named)) for tile in tiles]
+
+    def _arrive(self, where: tuple[Indices, NDArray[np.intp]]) -> None:
         """Rows come into a slot."""
         (named, places), problem, slots = where, self._problem, self._slots
         for source, tile in ((problem.Q, slots.Q), (problem.dO, slots.dO), (problem.L, slots.L)):
             self._fast.load(source, tile, named, at=places)
-        if again:
-            for source, tile in self._state:
-                self._fast.load(source, tile, named, at=places)
-            return
-        held.dQ.values[:], held.D.values[:] = 0, 0
-        stream_delta(self._fast, problem, held.D, held.dO, self._O, held.L)

@@ -12,6 +12,9 @@
             unless they stay in their slot: store dq_i if they will meet no further key, else D_i and the partial dq_i
     the keys that are left leave;  store zeros for rows and keys that nothing needs
 
+With waiting_sums that many more positions keep their dq and D, in places of their own, from their first turn to their
+second; they come again without them, q_i, dO_i and L_i alone. That saves two words for each that it takes, a slot less.
+
 A tile of keys is visited by rows that need its first key alone, and by others for its last one. Here every visit of a
 row is for as many keys as there are, as long as the window lasts. Fast memory is that of kept rows.
 """
@@ -19,7 +22,7 @@ row is for as many keys as there are, as long as the window lasts. Fast memory i
 import numpy as np
 
 from attenio.dataflows.backward.held_keys import HeldKeys, meet, places_for_keys
-from attenio.dataflows.backward.kept_row_gradients import RowSlots
+from attenio.dataflows.backward.kept_row_gradients import NOT_WAITING, RowSlots, Waiting
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.rolling import rolling_turns
@@ -35,19 +38,40 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     assert isinstance(band, Band)
     across = band.transposed
     b, slots = min(tiles["rolling_keys"], band.keys), min(tiles["kept_rows"], band.rows)
-    with places_for_keys(problem, b, fast) as keys, RowSlots(problem, fast, slots) as rows:
+    places = tiles.get("waiting_sums", 0)
+    waiting = _waiting(across, b, slots, places)
+    with places_for_keys(problem, b, fast) as keys, RowSlots(problem, fast, slots, places) as rows:
         for key, turns in enumerate(rolling_turns(across, held=b, slots=slots)):
             if key >= b:
                 end_key(problem, fast, keys, key - b)
             begin_key(problem, fast, keys, key)
             for turn in turns:
                 met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
-                with rows.visiting(turn, again=turn.again, last=turn.last) as held:
+                sums = waiting.get((turn.key, turn.rows.start), NOT_WAITING)
+                with rows.visiting(turn, again=turn.again, last=turn.last, sums=sums) as held:
                     meet(problem, fast, held[:4], keys, (met % b, compact(met)), held.dQ)
         for key in range(max(0, band.keys - b), band.keys):
             end_key(problem, fast, keys, key)
     store_row_zeros(fast, band, problem.group, problem.dQ)
     store_key_zeros(fast, band, problem.dK, problem.dV)
+
+
+def _waiting(band: Band, held: int, slots: int, places: int) -> dict[tuple[int, int], Waiting]:
+    """The turns, by position and first key, before or after which sums wait, and where.
+
+    With slots for as many more positions as there are places those would stay themselves.
+    """
+    if slots >= held or places == 0:
+        return {}
+    # all but one of those that follow each other would need a slot to pass through, which all do not
+    more = min(slots + places - (slots + places == held), band.keys)
+    staying = slots - 1
+    return {
+        (turn.key, turn.rows.start): Waiting(turn.slot - staying, were=not turn.arrives, will=turn.stays)
+        for turns in rolling_turns(band, held=held, slots=more)
+        for turn in turns
+        if (turn.stays or not turn.arrives) and turn.slot >= staying
+    }
 
 
 def begin_key(problem: BackwardProblem, fast: FastMemory, keys: HeldKeys, key: int) -> None:

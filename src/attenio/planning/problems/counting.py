@@ -22,6 +22,7 @@ from attenio.planning.words.form import (
 from attenio.planning.words.left_over import LeftOver, left_over_words
 from attenio.planning.words.left_over import Sizes as LeftOverSizes
 from attenio.planning.words.left_over import held_words as held_left_over
+from attenio.planning.words.rolling_sums import slots_and_places
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots, words_that_pass
 from attenio.planning.words.waiting_rows import WaitingRows, held_words, read_again
@@ -95,8 +96,11 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             read = counts.key_loads(a) - counts.kept_loads(a, tiles[phase.slots])
             return int(times_of(problems, phase) * (phase.loads * read + phase.live * counts.live_rows(a)))
         case RollingTile():
-            read = counts.rolling_loads(tiles[phase.tile], tiles[phase.slots])
-            return int(group * (phase.loads * read + phase.live * counts.touched_rows))
+            a, slots = tiles[phase.tile], tiles[phase.slots]
+            words = phase.loads * counts.rolling_loads(a, slots) + phase.live * counts.touched_rows
+            if phase.sums:
+                words += phase.state * counts.rolling_loads(a, int(slots_and_places(a, slots, tiles[phase.sums])))
+            return int(group * words)
         case WaitingRows():
             return int(read_again(phase, (counts.rows, counts.keys), tiles[phase.tile], tiles[phase.slots]))
         case StackedRows():
@@ -140,6 +144,8 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             a, slots = tiles[phase.tile], tiles[phase.slots]
             shapes = seen_by(problems, phase).counts.shapes
             held = max(min(a, n) * phase.per_row + min(slots, m) * phase.per_slot for n, m in shapes)
+            if isinstance(phase, RollingTile) and phase.sums:
+                held += tiles[phase.sums] * phase.per_sum
             return int(held + phase.beside)
         case WaitingRows():
             seen = seen_by(problems, phase)

@@ -30,7 +30,9 @@ def best_for_some(
             if rolling.most < 1:
                 return None
             words, tile = best_rolling_tile(rolling)
-            return problems.group * words, {phase.tile: tile, phase.slots: int(rolling.slots(tile))}
+            found = {phase.tile: tile, phase.slots: int(rolling.slots(tile))}
+            waiting = {phase.sums: int(rolling.places(tile))} if phase.sums else {}
+            return problems.group * words, found | waiting
         case WaitingRows():
             words, waiting, slots = best_waiting_rows(phase, counts.rows, counts.keys, fast_words)
             return (words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
@@ -66,7 +68,8 @@ def _most_whole(problems: Problems, phase: WholeRows, fast_words: int) -> int:
 def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
     band = seen_by(problems, phase).counts.only_band
     assert band is not None
-    return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, phase.per_row, phase.per_slot)
+    room, waiting = (phase.per_row, phase.per_slot), (phase.per_sum, phase.state, bool(phase.sums))
+    return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, *room, *waiting)
 
 
 def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float:

@@ -8,6 +8,8 @@ number of reads keeps below Z/a less the keys, which grows with p and soon ends 
 read: of every a keys, slots keep s at most and spare a read that would have served up to a rows,
 
     a*read >= Z - n*s.
+
+Sums that wait spare a read of themselves in the same way.
 """
 
 from typing import NamedTuple
@@ -15,10 +17,14 @@ from typing import NamedTuple
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, larger, smaller, where
+from attenio.planning.words.rolling_sums import best_slots_and_places, slots_and_places
 
 
 class Rolling(NamedTuple):
-    """A band, or arrays of bands, with the words of a live row and of a key read, and the room for rows and slots."""
+    """A band, or arrays of bands, with the words of a live row and of a key read, and the room for rows and slots.
+
+    Where sums wait, there is room for each of those in slots too, and ``state`` is what they are when they move.
+    """
 
     band: Band
     live: Counts
@@ -26,6 +32,9 @@ class Rolling(NamedTuple):
     words: Counts
     per_row: Counts
     per_slot: Counts
+    per_sum: Counts = 0
+    state: Counts = 0
+    waiting: bool = False
 
     @property
     def needed(self) -> Counts:
@@ -39,26 +48,43 @@ class Rolling(NamedTuple):
 
     def slots(self, tile: Counts) -> Counts:
         """Slots beside so many rows, as far as they save anything; one without a window."""
+        if self.waiting:
+            return self._kept(tile)[0]
         some = smaller(smaller((self.words - tile * self.per_row) // self.per_slot, tile), self.band.keys)
         return where(self.band.is_window, some, 1)
 
+    def places(self, tile: Counts) -> Counts:
+        """Places for sums that wait, beside as many rows and slots."""
+        return self._kept(tile)[1]
+
+    def _kept(self, tile: Counts) -> tuple[Counts, Counts]:
+        room = self.words - tile * self.per_row
+        return best_slots_and_places(tile, room, self.per_slot, self.per_sum)
+
     def moved(self, tile: Counts) -> Counts:
         """The words of so many rows."""
-        return self._of(self.band.rolling_loads(tile, self.slots(tile)))
+        slots = self.slots(tile)
+        words = self._of(self.band.rolling_loads(tile, slots), self.loads)
+        if not self.waiting:
+            return words
+        return words + self.state * self.band.rolling_loads(tile, slots_and_places(tile, slots, self.places(tile)))
 
     def floor(self, most: Counts) -> Counts:
         """Words that no tile up to ``most`` rows goes below."""
         band = self.band
+        loads = self.loads + self.state if self.waiting else self.loads
         if band.is_window is False:
-            return self._of(larger(band.touched_keys, ceil_div(band.scores, most)))
+            return self._of(larger(band.touched_keys, ceil_div(band.scores, most)), loads)
         spared = where(band.is_window, band.touched_keys, 0)
-        once = self._of(larger(band.touched_keys, ceil_div(band.scores, most) - spared))
+        once = self._of(larger(band.touched_keys, ceil_div(band.scores, most) - spared), loads)
+        if self.waiting:
+            return once * 1.0
         beyond = band.scores * self.per_slot - band.rows * self.words
         read = (beyond / most + band.rows * self.per_row) / self.per_slot * (beyond > 0)
-        return larger(once * 1.0, self._of(read) * (1 - 1e-12))
+        return larger(once * 1.0, self._of(read, loads) * (1 - 1e-12))
 
-    def _of(self, read: Counts) -> Counts:
-        return self.live * self.band.touched_rows + self.loads * read
+    def _of(self, read: Counts, loads: Counts) -> Counts:
+        return self.live * self.band.touched_rows + loads * read
 
 
 def best_rolling_tile(rolling: Rolling) -> tuple[int, int]:

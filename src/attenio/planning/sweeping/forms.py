@@ -206,8 +206,11 @@ def _rolling(cases: Cases, phase: RollingTile) -> tuple[Ints, Ints, dict[str, In
     rolling = rolling_of(seen_by(cases, phase), phase)
     words, tile = best_rolling_tiles(rolling)
     slots = np.asarray(rolling.slots(tile))
-    held = tile * phase.per_row + slots * phase.per_slot + phase.beside
-    return cases.group * words, held, {phase.tile: tile, phase.slots: slots}
+    held, tiles = tile * phase.per_row + slots * phase.per_slot + phase.beside, {phase.tile: tile, phase.slots: slots}
+    if phase.sums:
+        tiles[phase.sums] = np.asarray(rolling.places(tile))
+        held = held + tiles[phase.sums] * phase.per_sum
+    return cases.group * words, held, tiles
 
 
 def _waiting(cases: Cases, phase: WaitingRows) -> tuple[Ints, Ints, dict[str, Ints]]:

@@ -179,6 +179,9 @@ class RollingTile(NamedTuple):
     V(a, s) are the keys that a rows in fast memory read beside s slots. Tiles are those with which no key is read more
     than a whole number of times: the keys that a row needs over that number, rounded up. Under a causal mask there is
     one slot, and as many rows as fit.
+
+    With ``sums``, sums of some keys that leave stay for their second turn, ``per_sum`` words of each; others move
+    ``state`` words at every turn: g*state*V(a, s + u) more (see ``rolling_sums``).
     """
 
     tile: str
@@ -189,6 +192,9 @@ class RollingTile(NamedTuple):
     loads: Counts
     live: Counts = 0
     across: bool = False
+    sums: str = ""
+    per_sum: Counts = 0
+    state: Counts = 0
 
 
 class KeyRing(NamedTuple):

@@ -7,7 +7,11 @@ K(b, s) are the positions that a tile of b keys finds in its s slots, one for al
 arrival loads no partial dQ and no D but its outputs, and a row leaves with both, the last time with dQ alone.
 
 Under a window keys may come and go one by one (rolling keys): V(b, s) with rows and keys exchanged takes the place of
-V(b) - K(b, s).
+V(b) - K(b, s). Of rows that leave, dQ and D of u may stay until their second visit (waiting sums): with V for the
+visits that find no row in its slot, and V' for those that do not find its sums either,
+
+moved = F(d + dv) + m(d + dv) + g (V(d + dv + w) + V' 2(d+1)w - 2R(d+1)w + R dv + n d)
+peak  = u g (d+1)w more
 
 Where values are wider than keys, their gradients may be made afterwards, in G groups of c columns, with tiles of e keys
 and t slots and with probabilities recomputed:
@@ -36,6 +40,7 @@ from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.waiting_rows import WaitingRows
 
 _ROLLING = ("rolling_keys", "kept_rows")
+_SUMS_WAIT = (*_ROLLING, "waiting_sums")
 _APART = ("key_tile", "kept_rows", "value_keys", "value_rows", "value_columns")
 # More than any memory has.
 _NEVER = 2**62
@@ -62,7 +67,10 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     several = [count for count in column_groups(d, dv) if type(count) is not int or count > 1]
     apart = (_apart(sizes, whole, ceil_div(dv, count)) for count in several)
     rolling = RollingTile(*_ROLLING, *phase[2:-1])
-    return whole, *apart, _waiting(sizes), Form(_ROLLING, (rolling,), fixed), _sums(sizes)
+    held = {"sums": _SUMS_WAIT[2], "per_sum": sizes.group * (d + 1) * w, "state": state}
+    waiting = rolling._replace(loads=rolling.loads - state, **held)
+    rolls = Form(_ROLLING, (rolling,), fixed), Form(_SUMS_WAIT, (waiting,), fixed)
+    return whole, *apart, _waiting(sizes), *rolls, _sums(sizes)
 
 
 def _sums(sizes: Sizes) -> Form:
