@@ -6,6 +6,7 @@ from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
+from attenio.planning.problems.counts import PatternCounts
 from attenio.planning.words.form import (
     Form,
     Held,
@@ -81,6 +82,15 @@ def _sizes_of(phase: LeftOver, tiles: Tiles) -> LeftOverSizes:
     return LeftOverSizes(tiles[phase.rows], tiles[phase.late_rows], tiles[phase.keys], tiles[phase.late_keys])
 
 
+def _rolled(counts: PatternCounts, phase: RollingTile, tiles: Tiles) -> Counts:
+    """Words of one head whose rows come and go one by one."""
+    a, slots = tiles[phase.tile], tiles[phase.slots]
+    words = phase.loads * counts.rolling_loads(a, slots) + phase.live * counts.touched_rows
+    if phase.sums:
+        words += phase.state * counts.rolling_loads(a, int(slots_and_places(a, slots, tiles[phase.sums])))
+    return words
+
+
 def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
     counts, group = seen_by(problems, phase).counts, problems.group
     match phase:
@@ -96,11 +106,7 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             read = counts.key_loads(a) - counts.kept_loads(a, tiles[phase.slots])
             return int(times_of(problems, phase) * (phase.loads * read + phase.live * counts.live_rows(a)))
         case RollingTile():
-            a, slots = tiles[phase.tile], tiles[phase.slots]
-            words = phase.loads * counts.rolling_loads(a, slots) + phase.live * counts.touched_rows
-            if phase.sums:
-                words += phase.state * counts.rolling_loads(a, int(slots_and_places(a, slots, tiles[phase.sums])))
-            return int(group * words)
+            return int(group * _rolled(counts, phase, tiles))
         case WaitingRows():
             return int(read_again(phase, (counts.rows, counts.keys), tiles[phase.tile], tiles[phase.slots]))
         case StackedRows():
