@@ -21,6 +21,7 @@ from attenio.bounds.fast_products import fast_product_words, fast_products
 from attenio.bounds.few_words import few_words
 from attenio.bounds.floats import Floats
 from attenio.bounds.fused_epochs import fused_epoch_words, fused_epochs
+from attenio.bounds.held_scores import held_scores
 from attenio.bounds.lower_bound import LowerBound, Strength
 from attenio.bounds.mask_edges import mask_edges
 from attenio.bounds.one_shot import one_shot
@@ -158,6 +159,7 @@ def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[Lo
         single_stays(workload, fast_words, direction=Direction.FORWARD),
         *mask_edges(alone, fast_words),
         *few_words(workload, fast_words),
+        *held_scores(workload, fast_words),
     )
     return (
         score_epochs(workload, fast_words, units=units),
@@ -220,8 +222,8 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
     """The largest bound for ordinary products at every point of a sweep, as ``largest_ordinary(bounds_for(...))``.
 
     All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Not among them are
-    step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums and few-words, which count rows
-    (``row_sum_words``, ``few_word_words``), passing-sums, which count entries (``passing_sum_words``), mask-edges
+    step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums, few-words and held-scores, which
+    count rows (``row_sum_words``, ``few_word_words``, ``held_score_words``), passing-sums, which count entries (``passing_sum_words``), mask-edges
     (``edge_words``) and single-stays (``words_again`` besides the compulsory ones).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from attenio.bounds import ordinary_words
 from attenio.bounds.backward import gradient_words, passing_sum_words, words_in_order
 from attenio.bounds.few_words import few_word_words
+from attenio.bounds.held_scores import held_score_words
 from attenio.bounds.mask_edges import edge_words, edges_of_band, may_be_ahead
 from attenio.bounds.row_sums import row_sum_words
 from attenio.bounds.single_stays import rectangle, words_again
@@ -118,7 +119,8 @@ class _Asked:
             alone = passing_sum_words(self.scores, self._gradient_entries(), *widths_and_memory)
         else:
             counts = self.scores, self._summed(cases.band.touched_rows)
-            alone = np.maximum(row_sum_words(*counts, *widths_and_memory), few_word_words(*counts, *widths_and_memory))
+            of_rows = (row_sum_words, few_word_words, held_score_words)
+            alone = np.maximum.reduce([words(*counts, *widths_and_memory) for words in of_rows])
         floor = self.rows.in_order(np.maximum(floor, np.where(units == 1, alone, 0.0)))
         if direction is not Direction.TRAINING:
             floor = np.maximum(floor, self._of_edges(direction))
