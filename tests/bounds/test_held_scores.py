@@ -1,6 +1,6 @@
 """Held scores: boxes of all epochs with fresh pairs, the lemmas on random runs, and the bound beside plans."""
 
-from itertools import product, pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -107,11 +107,13 @@ def test_the_work_of_an_epoch_without_fresh_pairs_is_the_most_over_pairs_and_fir
     assert shorter.max() < 1.045
 
 
-class Watched(list):
+class Watched(list[tuple[str, Word]]):
     """Steps of a run, with the words in fast memory after each and those that were there from the step before."""
 
     def __init__(self, run: RandomRun) -> None:
-        self.run, self.after, self.stayed = run, [], []
+        self.run = run
+        self.after: list[set[int]] = []
+        self.stayed: list[set[int]] = []
 
     def append(self, step: tuple[str, Word]) -> None:
         super().append(step)
@@ -138,7 +140,7 @@ def test_no_random_run_has_more_words_or_does_more_than_the_lemmas_say(seed: int
     for _, word in steps:
         if word.name[0] == "s":
             words_of.setdefault(word.name[1:3], set()).add(id(word))
-    scores = {}
+    scores: dict[tuple[int, int], list[int]] = {}
     for (i, j, c), step in found.scores:
         if c == 0:
             scores.setdefault((i, j), []).append(step)
@@ -177,8 +179,10 @@ def test_no_random_run_has_more_words_or_does_more_than_the_lemmas_say(seed: int
         first = {key for key in outputs if {id(word) for _, word in found.chains[key]} & there}
         assert len(entries) + len(pairs) + 2 * len(outputs) - len(first) <= budget
         products = [(i, j) for (i, j, _), step in found.outputs if start <= step < end]
-        full = [[k for k in range(n if kind == "q" else m) if all((kind, k, 0, t) in entries for t in range(d))]
-                for kind in "qk"]
+        full = [
+            [k for k in range(n if kind == "q" else m) if all((kind, k, 0, t) in entries for t in range(d))]
+            for kind in "qk"
+        ]
         fresh = set(product(*full))
         assert set(products) <= pairs | fresh
         here = set(products) & held
@@ -205,7 +209,9 @@ def test_no_plan_moves_less(data: st.DataObject, mask: str, fast_words: int) -> 
 
 
 @laws
-@given(st.integers(2**10, 10**6), st.integers(8, 256), st.integers(1, 512), st.floats(0.01, 0.5), st.floats(1.0, 2**0.5))
+@given(
+    st.integers(2**10, 10**6), st.integers(8, 256), st.integers(1, 512), st.floats(0.01, 0.5), st.floats(1.0, 2**0.5)
+)
 def test_it_says_about_as_much_as_any_weight(n: int, d: int, dv: int, share: float, weight: float) -> None:
     fast_words = max(1, int(share * d * d))
     scores, length = n * n, 2 * fast_words - 1
