@@ -1,5 +1,6 @@
 """The largest bound for ordinary products of many points at once, as ``largest_ordinary(lower_bounds(...))`` has it."""
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -120,7 +121,7 @@ class _Asked:
         else:
             counts = self.scores, self._summed(cases.band.touched_rows)
             of_rows = (row_sum_words, few_word_words, held_score_words)
-            alone = np.maximum.reduce([words(*counts, *widths_and_memory) for words in of_rows])
+            alone = reduce(np.maximum, (words(*counts, *widths_and_memory) for words in of_rows))
         floor = self.rows.in_order(np.maximum(floor, np.where(units == 1, alone, 0.0)))
         if direction is not Direction.TRAINING:
             floor = np.maximum(floor, self._of_edges(direction))
