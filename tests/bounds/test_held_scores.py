@@ -151,11 +151,12 @@ def test_no_random_run_has_more_words_or_does_more_than_the_lemmas_say(seed: int
         clock[step + 1 :] += (done == "load" and word.name[0] in "qkv") + (done == "store" and word.name[0] == "o")
     for pair, ids in words_of.items():
         starts = [*begun(steps, ids), len(steps)]
-        stays[pair] = [
-            start
-            for start, stop in pairwise(starts)
-            if steps[start][0] == "load" or any(start <= step < stop for step in scores[pair])
-        ]
+        loads = [step for step, (done, word) in enumerate(steps) if done == "load" and id(word) in ids]
+        stays[pair] = []  # the step from which on each of them counts, if it does
+        for start, stop in pairwise(starts):
+            made_here = steps[start][0] == "make" and any(start <= step < stop for step in scores[pair])
+            counts_from = [start] if made_here else [step for step in loads if start <= step < stop]
+            stays[pair] += counts_from[:1]
         assert len(stays[pair]) <= sum(done != "make" for done in moved[pair]) + (pair in held)
         for start in stays[pair]:
             clock[start + 1 :] += 1
