@@ -2,11 +2,15 @@
 
 Calls on a CPU that PyTorch's own attention computes first are given to it after as few questions as possible. A kernel
 leaves nothing of Python in the caches: what is asked of a tensor then takes a microsecond, but of the next one a tenth
-of it; to hand on an option takes one as well, and to look at local variables nothing. All other calls are checked.
+of it; to hand on an option takes one as well, and to look at local variables nothing. So where it can be compiled a
+function in C stands in front (``kernels/cpu/front.py``), which is told of the forms of these calls and is what others
+import; it hands all other calls to the one that is written here. They are checked.
 """
 
+from collections.abc import Callable
+from functools import partial
 from inspect import signature
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack, cast
 
 import torch
 from torch import Tensor
@@ -26,12 +30,14 @@ from attenio.kernels.call.scores import aligned, scores_of
 from attenio.kernels.call.watching import is_unwatched
 from attenio.kernels.choice import attend_pages
 from attenio.kernels.cpu.beside import PLAIN, Form, Way, choose, known_way, way_of
+from attenio.kernels.cpu.front import REFUSALS, Front, front_of
 from attenio.kernels.cpu.library import is_any_type_fast
 from attenio.kernels.cpu.library_calls import LAST_MASK, is_tame_now, met
 from attenio.kernels.replay.repeating import Known, known_of
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
 from attenio.kernels.torch_operator.schema import Arguments
+from attenio.kernels.torch_operator.tracing import trace_in_place_of
 from attenio.names import refuse_keyword
 
 _type, _is_compiling, _is_grad_enabled = type, torch.compiler.is_dynamo_compiling, torch.is_grad_enabled
@@ -40,18 +46,18 @@ _is_any_autocast_enabled, _transforms = torch._C._is_any_autocast_enabled, torch
 # As beside.is_short has it; and the form of the last call that was looked up, as layers repeat it.
 _short_bytes = 0
 _plain: Form = ()
-_only_key: Form = ()
+_only_key: tuple[Form, Way | None] = ((), None)
+_front: Front | None = None
 # Without another device that this PyTorch is built for nobody has to be asked for his.
 _ONLY_CPUS = not (torch.backends.cuda.is_built() or torch.backends.mps.is_built() or torch.xpu._is_compiled())
 _INFINITY = float("inf")
 _NO_DROPOUT = 0.0  # the very object, if none is given
-# What PyTorch raises for a call that it refuses; the checks of the whole call then say what is wrong, or compute it.
-_REFUSALS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)
+_Door = TypeVar("_Door", bound=Callable[..., Any])
 
 
 def _begin_anew(number: int) -> None:
     global _short_bytes, _plain, _only_key
-    _short_bytes, _plain, _only_key = number, (), ()
+    _short_bytes, _plain, _only_key = number, (), ((), None)
 
 
 follow_short_bytes(_begin_anew)
@@ -64,8 +70,20 @@ def _looked_up(form: Form, size: int | None = None) -> Way | None:
     if way is PLAIN:
         _plain = form
     elif way is not None:  # windows are not looked up here
-        _only_key = form
+        _only_key = form, way
     return way
+
+
+def _behind_a_front(python: _Door) -> _Door:
+    """Every argument by its name for whoever asks, and a function in C in front where there can be one."""
+    global _front
+    python.__signature__ = spelled_out(python)  # type: ignore[attr-defined]
+    _front = front_of(python)
+    if _front is None:
+        return python
+    follow_short_bytes(_front.forget)
+    trace_in_place_of(_front.function, python)
+    return cast(_Door, _front.function)
 
 
 _OPTIONS = frozenset(Options.__annotations__)
@@ -73,6 +91,7 @@ _OPTIONS = frozenset(Options.__annotations__)
 _REPEATED = frozenset(("window", "deterministic"))
 
 
+@_behind_a_front
 def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_attention
     query: Tensor,
     key: Tensor,
@@ -131,7 +150,8 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
     """
     kind: Any = None  # a mask's type, or a window
     way: Way | None = None
-    plain = False  # whether PyTorch's function is called with the options as they are
+    # whether PyTorch's function is called with the options as they are, and a mask was looked at for that
+    plain = looks = False
     if (
         (not more or (len(more) == 1 and attn_mask is None and _type(kind := more.get("window")) is int))
         and (_type(query) is Tensor or _type(query) is Parameter)
@@ -160,13 +180,12 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                     keys = key.shape
                     if keys == value.shape:
                         form = (query.shape, keys, query.dtype, is_causal, scale, enable_gqa, kind, True)
-                        if form == _only_key:  # its weight is 1 whatever its score
-                            return scaled_dot_product_attention(
-                                query, key, value, attn_mask, scale=0.0, enable_gqa=enable_gqa
-                            )
-                        plain = form == _plain or (way := _looked_up(form)) is PLAIN
-                        if plain and attn_mask is not None and kind is not _BOOL and mask[2] != attn_mask._version:
-                            plain = is_tame_now(attn_mask, mask)
+                        if form == _only_key[0]:  # its weight is 1 whatever its score
+                            way = _only_key[1]
+                        else:
+                            plain = form == _plain or (way := _looked_up(form)) is PLAIN
+                        if plain and attn_mask is not None and kind is not _BOOL:
+                            plain = looks = mask[2] == attn_mask._version or is_tame_now(attn_mask, mask)
                 elif enable_gqa:
                     keys = key.shape
                     if keys == value.shape:
@@ -181,6 +200,9 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                         form = (query.shape, size.bit_length(), query.dtype, is_causal, scale, False, kind, False)
                         plain = form == _plain or (way := _looked_up(form)) is PLAIN
                 if plain:
+                    if _front is not None:
+                        given = query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+                        _front.remember(given, dict(more), None, looks=looks)
                     if scale is None and not enable_gqa:
                         if not is_causal:
                             return scaled_dot_product_attention(query, key, value, attn_mask)
@@ -189,19 +211,18 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                         query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
                     )
             if way is not None and way is not PLAIN:
+                if _front is not None and isinstance(way, partial):
+                    given = query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa
+                    _front.remember(given, dict(more), way)
                 answer = way(query, key, value) if attn_mask is None else way(query, key, value, attn_mask)
                 if answer is not None:
                     return answer
-        except _REFUSALS:
+        except REFUSALS:
             pass
     if more and not _is_compiling() and not _OPTIONS.issuperset(more):
         name = next(name for name in more if name not in _OPTIONS)
         refuse_keyword("attention()", name, signature(attention).parameters, NICKNAMES)
     return _attend(query, key, value, (attn_mask, dropout_p, is_causal, scale, enable_gqa), more)
-
-
-# All arguments by their names, for whoever asks what they are, or gives others.
-attention.__signature__ = spelled_out(attention)  # type: ignore[attr-defined]
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, plain: OfPyTorch, more: Options) -> Any:  # noqa: C901

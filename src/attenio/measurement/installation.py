@@ -16,7 +16,7 @@ _PURPOSES = {
     "approximation": "certificates of safetensors files",
     "pebble": "exact solvers of the pebble game",
     "torch": "attention() on tensors",
-    "cpu": "compiled decode steps on CPUs",
+    "cpu": "compiled decode steps and calls on CPUs",
     "triton": "kernels for NVIDIA GPUs",
     "transformers": "attn_implementation='attenio'",
     "cluster": "attention over torch.distributed",
@@ -90,7 +90,12 @@ def backends() -> tuple[Backend, ...]:
     no_triton = f"Triton is not installed: {how_to_install('triton')}"
     no_gpu = "PyTorch finds no GPU here"
     threads = torch.get_num_threads()
-    compiled = "" if version_of("llvmlite") else f"; decode steps are not compiled: {how_to_install('cpu')}"
+    from attenio.kernels.cpu.front import why_no_front
+
+    why_not = why_no_front()
+    compiled = "; the front of attention() is compiled" if why_not is None else f"; not compiled: {why_not}"
+    if not version_of("llvmlite"):
+        compiled = f"; neither decode steps nor the front of attention() are compiled: {how_to_install('cpu')}"
     return (
         Backend(
             name="hopper",

@@ -21,6 +21,8 @@ DOOR = sys.modules["attenio.kernels.attention"]  # the function has the same nam
 
 @pytest.fixture(autouse=True)
 def anew():
+    if DOOR._front is not None:
+        assert DOOR._front.is_compiled(), DOOR._front.why_not
     beside.forget_ways()
     yield
     beside.forget_ways()
@@ -28,8 +30,9 @@ def anew():
 
 @pytest.fixture
 def called(monkeypatch):
-    """How often PyTorch's own attention was called."""
+    """How often PyTorch's own attention was called, from Python."""
     calls = []
+    monkeypatch.setattr(DOOR, "_front", None)
     for module, name in (
         (library_calls, "scaled_dot_product_attention"), (DOOR, "scaled_dot_product_attention"),
     ):  # fmt: skip

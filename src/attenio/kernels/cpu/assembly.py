@@ -9,6 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 FLOAT4 = "<4 x float>"
+# What is expected of conditions, for a module in which that is said.
+EXPECTED = """!0 = !{!"branch_weights", i32 2000, i32 1}
+!1 = !{!"branch_weights", i32 1, i32 2000}"""
+
+
+def pointer_to(address: int) -> str:
+    """What lies at an address of this process."""
+    return f"inttoptr (i64 {address} to ptr)"
 
 
 def splat(value: float) -> str:
@@ -18,15 +26,16 @@ def splat(value: float) -> str:
 
 
 class Body:
-    """A function's instructions, in the order in which they are given."""
+    """A function's instructions, in the order in which they are given, and how it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, end: str = "ret void") -> None:
+        self._end = end
         self._slots: list[str] = []
         self._lines: list[str] = []
         self._names = 0
 
     def __str__(self) -> str:
-        return "\n".join(["entry:", *self._slots, *self._lines, "  ret void"])
+        return "\n".join(["entry:", *self._slots, *self._lines, f"  {self._end}"])
 
     def let(self, expression: str) -> str:
         """A new name for the value of an expression."""
@@ -86,14 +95,39 @@ class Body:
         self._label(done)
 
     @contextmanager
-    def only_if(self, condition: str) -> Iterator[None]:
+    def endless(self) -> Iterator[str]:
+        """The instructions inside again and again, until they go to the label that is given."""
+        head, done = (self._name()[1:] for _ in range(2))
+        self.begin(head, f"br label %{head}")
+        yield done
+        self.begin(done, f"br label %{head}")
+
+    @contextmanager
+    def only_if(self, condition: str, *, rarely: bool = False) -> Iterator[None]:
         """The instructions inside where the condition holds."""
         then, done = (self._name()[1:] for _ in range(2))
-        self.do(f"br i1 {condition}, label %{then}, label %{done}")
+        self.do(f"br i1 {condition}, label %{then}, label %{done}{', !prof !1' if rarely else ''}")
         self._label(then)
         yield
         self.do(f"br label %{done}")
         self._label(done)
+
+    def need(self, condition: str, otherwise: str) -> None:
+        """Go on where the condition holds, as it nearly always does, and at a label otherwise."""
+        then = self._name()[1:]
+        self.do(f"br i1 {condition}, label %{then}, label %{otherwise}, !prof !0")
+        self._label(then)
+
+    def leave_unless(self, condition: str, done: str, *, mostly: bool = False) -> None:
+        """Go on in a loop where the condition holds, and else to where it is done, which is ``mostly`` at once."""
+        then = self._name()[1:]
+        self.do(f"br i1 {condition}, label %{then}, label %{done}{', !prof !1' if mostly else ''}")
+        self._label(then)
+
+    def begin(self, name: str, end: str) -> None:
+        """End what came before, and begin at a label of this name."""
+        self.do(end)
+        self._label(name)
 
     def _label(self, name: str) -> None:
         self._lines.append(f"{name}:")

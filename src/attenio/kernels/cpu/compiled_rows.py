@@ -9,7 +9,6 @@ import ctypes
 import platform
 import threading
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from attenio.kernels.call.choice import note_launch
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E
 from attenio.kernels.call.visibility import ProblemTile
+from attenio.kernels.cpu.compiling import compiled, has_compiler
 from attenio.kernels.cpu.few_rows import MOST_ROWS, MOST_WIDTH, NUMBERS, POINTERS, TILE, few_rows_text
 from attenio.kernels.cpu.online_softmax import Sums
 from attenio.kernels.cpu.tiles import readable, rows_of
@@ -25,7 +25,6 @@ from attenio.kernels.cpu.tiles import readable, rows_of
 # It is compiled once in a process, in a third of a second.
 LEAST_PRODUCTS = 2**20
 _making = threading.Lock()
-_engines: list[Any] = []  # they own the code
 _KINDS = {torch.float32: "float", torch.bfloat16: "bfloat", torch.float16: "half"}
 
 
@@ -45,7 +44,7 @@ def can_compile(problem: KernelProblem, keys: int, *, at_once: int | None = None
 @cache
 def _is_here() -> bool:
     """Processors of another kind keep the library's products, until it has been measured there."""
-    return platform.machine() in ("aarch64", "arm64") and find_spec("llvmlite") is not None
+    return platform.machine() in ("aarch64", "arm64") and has_compiler()
 
 
 def compiled_rows(problem: KernelProblem, part: ProblemTile) -> Sums:
@@ -75,20 +74,6 @@ def compiled_rows(problem: KernelProblem, part: ProblemTile) -> Sums:
 @cache
 def _kernel(kind: str, abreast: int, widens: bool) -> Any:
     """The kernel as a function that other threads need not wait for."""
-    from llvmlite import binding
-
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    features = binding.get_host_cpu_features().flatten()
-    machine = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(), features=features, opt=3
-    )
-    module = binding.parse_assembly(few_rows_text(kind, abreast, widens=widens))
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=2))
-    builder.getModulePassManager().run(module, builder)
-    engine = binding.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
+    engine = compiled(few_rows_text(kind, abreast, widens=widens))
     types = [ctypes.c_void_p] * len(POINTERS) + [ctypes.c_int64] * len(NUMBERS) + [ctypes.c_float]
-    _engines.append(engine)
     return ctypes.CFUNCTYPE(None, *types)(engine.get_function_address("few_rows"))

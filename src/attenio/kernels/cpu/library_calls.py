@@ -33,14 +33,9 @@ LAST_MASK: list[MetMask] = [(lambda: None, None, -1)]
 
 def called(kept: Tensor | None, *, causal: bool, scale: float | None, gqa: bool) -> Callable[..., Tensor]:
     """PyTorch's function of queries, keys, values and a mask; ``kept`` stands for a window."""
-    options: dict[str, Any] = {"is_causal": causal, "scale": scale, "enable_gqa": gqa}
+    options: dict[str, Any] = {"attn_mask": kept, "is_causal": causal, "scale": scale, "enable_gqa": gqa}
     given = {name: option for name, option in options.items() if option is not None and option is not False}
-    function: Callable[..., Tensor] = scaled_dot_product_attention
-    if given:
-        function = partial(scaled_dot_product_attention, **given)
-    if kept is None:
-        return function
-    return lambda query, key, value: function(query, key, value, kept)
+    return partial(scaled_dot_product_attention, **given) if given else scaled_dot_product_attention
 
 
 @cache
