@@ -52,12 +52,12 @@ Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one 
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
 Rows of seven runs. At 70249ce: backward of 64, 96 and 128 columns. At 943be3e: 32K tokens of the others, one sequence.
-At 9894b1b: backward of wider heads up to 16K. At 20ef8b9: the odd forms backward, some of which run faster since. At cc73665: the odd forms
-forward; forward causal up to 128 columns and 192/128. At c66efbe: forward of the others. Forward kernels of these
-widths have not changed since, but for a comparison at their end; at 256 columns full heads take CUDA C++ now, which was
-as fast. From run to run the ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were lent,
-one ran 16K full heads of 128 columns backward at 0.970, the next two, with kernels that take fewer instructions, at
-0.924 and 0.952.
+At 9894b1b: backward of wider heads up to 16K. At 20ef8b9: the odd forms backward, some of which run faster since. At
+cc73665: the odd forms forward; forward causal up to 128 columns and 192/128. At c66efbe: forward of the others. Forward
+kernels of these widths have not changed since, but for a comparison at their end; at 256 columns full heads take CUDA
+C++ now, which was as fast. From run to run the ratio of a case moves by up to 5 percent with clocks and power: of the
+GPUs that were lent, one ran 16K full heads of 128 columns backward at 0.970, the next two, with kernels that take fewer
+instructions, at 0.924 and 0.952.
 
 **Predicted for the forward kernel in CUDA C++** from `studies/hopper-tiles`: 1.06 in the mean (1.005 before), the least
 0.94 at 64 causal 1K, where nothing changes. Measured: 1.046 and 0.928. Then the first row tile of causal heads became
@@ -86,8 +86,8 @@ at 96.
 
 **dS held 2^14 times too large**, so that a multiplication for each score goes: predicted 6 percent fewer instructions
 and less than that of time, as long heads are bound by power. Measured on two GPUs, at 128 columns: 0.953, 0.963 and
-0.924 full, 0.935, 0.983 and 0.923 causal became 0.984, 0.996 and 0.952, and 0.954, 0.990 and 0.925. 128 columns were the
-one width under 0.97: at 16K, 32K (0.925 full, 0.889 causal) and 1K causal.
+0.924 full, 0.935, 0.983 and 0.923 causal became 0.984, 0.996 and 0.952, and 0.954, 0.990 and 0.925. 128 columns were
+the one width under 0.97: at 16K, 32K (0.925 full, 0.889 causal) and 1K causal.
 
 **Predicted for dQ in the registers that dP leaves**, at 128 columns: a step then has registers for V, as S no longer
 runs beside dQ, and reads a tenth less of shared memory, 10 percent of the time. Measured in turns with the kernel

@@ -35,13 +35,13 @@ the one width forward under 0.97.
 
 **What holds the rest back**, as far as it was looked at; no profile was taken of these. 168, 184 and 248 columns
 forward: rows that begin within sectors. 8, 16 and 120 columns backward, which were at 0.951, 0.934 and 0.953, gained by
-P in fp32 and by dQ in the registers that dP leaves. To load keys of the next tile before values of this one, as they are waited for, made most tiles slower, by up
-to 8 percent, and none clearly faster (run 46). Short forward sequences are near the rate of the memory: 128 tokens of
-64 columns take 42 us at the full rate, cuDNN takes 53 and we took 59; one program had an SM to itself, and nothing else
-ran while it waited for its Q. Heads of 64 columns have three blocks on an SM since, of one consumer each; the rows
-below have them: 53.8 us where cuDNN took 54.0 in one run, 104 and 111 at 197 tokens, 76 and 81 at 256, causal 62 and
-59, 84 and 98, 74 and 74 (run 37 of `tuning.json`). Of 128 columns two blocks gained at 197 tokens only, and are not
-taken; four blocks of 64 columns lose 4 to 34 percent.
+P in fp32 and by dQ in the registers that dP leaves. To load keys of the next tile before values of this one, as they
+are waited for, made most tiles slower, by up to 8 percent, and none clearly faster (run 46). Short forward sequences
+are near the rate of the memory: 128 tokens of 64 columns take 42 us at the full rate, cuDNN takes 53 and we took 59;
+one program had an SM to itself, and nothing else ran while it waited for its Q. Heads of 64 columns have three blocks
+on an SM since, of one consumer each; the rows below have them: 53.8 us where cuDNN took 54.0 in one run, 104 and 111 at
+197 tokens, 76 and 81 at 256, causal 62 and 59, 84 and 98, 74 and 74 (run 37 of `tuning.json`). Of 128 columns two
+blocks gained at 197 tokens only, and are not taken; four blocks of 64 columns lose 4 to 34 percent.
 
 **Short causal forward heads took longer than full ones** of the same size (62.5 us and 59.5 at 256 tokens of 128
 columns), with fewer products and no more bytes. Heads come in runs whose keys and values fit in half of L2, the longest
@@ -51,8 +51,8 @@ tiles for them were measured: 64 and 80 keys, three consumers of 64 keys, two bu
 place of 83.5 for full heads of 197 tokens and 128 columns, 79 in place of 97 causal of 64. The rows below are of commit
 70249ce3, at which heads of 128 tokens and 128 columns took two buffers of queries, with which their only key tile waits
 for the second (0.850 full), and 197 causal tokens of 64 columns the wrong tiles. Both are chosen by times measured with
-these runs of heads since (0df9c287); on the same GPU by tile 54.5 us or less and 77 us, where cuDNN took 53 and 98. They
-were not measured beside the peers again.
+these runs of heads since (0df9c287); on the same GPU by tile 54.5 us or less and 77 us, where cuDNN took 53 and 98.
+They were not measured beside the peers again.
 
 **Short gradients.** By profile the kernels that clear and convert accumulators of dQ took 98 to 113 us of 227 to 345 at
 128 to 512 tokens and 128 columns, at the rate of the memory. A program that takes all keys of a head stores the first

@@ -191,7 +191,7 @@ _made: list[Front] = []
 
 
 def front_of(python: Callable[..., Any]) -> Front | None:
-    """A function in C in front of one in Python, where there can be one and ``ATTENIO_FRONT=0`` does not ask for none."""
+    """A function in C in front of one in Python, unless there can be none or ``ATTENIO_FRONT=0`` asks for none."""
     if _is_unwanted() or not (_is_expected_python() and has_compiler()):
         return None
     _made.append(Front(python))
