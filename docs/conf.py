@@ -1,10 +1,13 @@
 """Sphinx configuration: MyST pages, doctests, warnings are errors (see the Makefile); pages ask for nothing outside."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+# Types stand in the signature of attention() where no function in C is in front of it.
+os.environ["ATTENIO_FRONT"] = "0"
 
 from attenio import __version__
 from attenio.kernels import attention, explain

@@ -195,8 +195,8 @@ def mask_edges(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
 
     Theorem: pairs in strips of depth b along m edges of the mask weigh 1 + r, others 1. For r >= 0 and whole b, k and T
     with k (W(M + T) + m g C b² K(r)) < G (Z + r S), S being the pairs in strips, g the heads that share keys and
-    K(r) = r(r+1)/2 for whole r, words >= M + k T. W is that of output-epochs or gradient-rows with pairs 1 + r times as
-    heavy. With the sums of rows, words >= M + k T - R for R rows, and W, G and C are those of row-sums.
+    K(r) = r(r+1)/2 for whole r, words >= M + k T. W is that of output-epochs or gradient-rows with pairs that flow in
+    1 + r times as heavy. With the sums of rows, words >= M + k T - R for R rows, and W, G and C are those of row-sums.
     Assumes: as whole-epochs; with sums as row-sums.
     Regime: ahead of whole-epochs under windows of W keys from dW/4 words on, and under causal masks from nd/4 on; the
     function says nothing below dW/6 and above 3dW/2 words (of equal widths, forward), nor below 4d².

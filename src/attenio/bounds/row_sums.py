@@ -61,7 +61,7 @@ def row_sums(workload: Workload, fast_words: int) -> LowerBound:
     Theorem: with e = min(d, dv), N = Z dv (d+e)²/e + (Z - R)(d+e) for R rows, and W(A) = A²/4 from a few d² words on,
     words >= M + k T - R for all whole k and T with k W(M + T) < N. For equal widths about 2d(2d+1) Z/M + M - R.
     Assumes: as whole-epochs; the sum of a row's probabilities is a sum of its own terms, in words of its own.
-    Regime: ahead of whole-epochs from about 5 d² on, by 1/2d of the leading term less the rows.
+    Regime: ahead of whole-epochs from about 4 d² on, by 1/2d of the leading term less the rows.
     Proof: docs/theory/row_sums.md
 
     >>> row_sums(Workload(n=4096, d=16), 16384).words
