@@ -148,6 +148,12 @@ What both take longer than the bare function in the median, where PyTorch takes 
 {rows}
 """
 
+_AGAIN = """
+Sampled again for 1.6 s each by the same method, when less else ran (a load of {load:.1f} in the median; `again.json`,
+made by `run.py --missed --processor-time` of commit {commit}), {met} of these {count} forms are at least {goal}, and
+the least is at {least:.3f}.
+"""
+
 _ITSELF = """
 PyTorch's function beside itself, called once more in every round, is the noise of the method: it is at least {goal} in
 {met} of {count} forms, and clearly below in {below}. attention() is at least {goal} in {ours} and clearly below in
@@ -168,7 +174,8 @@ def answer(results: dict[str, Any]) -> str:
         capability=results["capability"], date=results["provenance"]["date"], least=min(counts), most=max(counts),
         commit=results["provenance"]["commit"],
         busy=_processor(every) if results.get("processor_time") else _BUSY if results["quick"] else _patient(every),
-        bare=_bare(every), safe=_safe(every), before=_before(every), itself=_itself(every), holds=_holds(every),
+        bare=_bare(every), safe=_safe(every), before=_before(every),
+        itself=_itself(every) + _again(), holds=_holds(every),
         quick=" --quick" if results["quick"] else "", count=len(every), met=_met(every), some_met=_met(some),
         below=_below(every), some_below=_below(some), long_below=_below(long),
         some_count=len(some), long_met=_met(long), long_count=len(long), rows="\n".join(_rows(every)),
@@ -274,6 +281,19 @@ def _itself(every: list[dict[str, Any]]) -> str:
         steps=sum(each["point"]["way"] == "step" for each in missed), alone=sum(map(_has_an_only_key, missed)),
         alone_more=_over([each for each in every if _has_an_only_key(each)], "attenio_us", "sdpa_us", step=True),
         more=_over([each for each in every if _has_other_keys(each)], "attenio_us", "sdpa_us", step=True),
+    )  # fmt: skip
+
+
+def _again() -> str:
+    """What forms below the goal are when they are sampled for longer, where they were."""
+    file = HERE / "again.json"
+    if not file.exists():
+        return ""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    rows = found["results"]
+    return _AGAIN.format(
+        goal=GOAL, count=len(rows), commit=found["provenance"]["commit"], least=min(each["ratio"] for each in rows),
+        met=sum(each["ratio"] >= GOAL for each in rows), load=median(each["load"] for each in rows),
     )  # fmt: skip
 
 

@@ -11,9 +11,10 @@ of it takes about ten minutes on two quiet cores, ``--quick`` one. A window is g
 before: it has no other way to say it. A growing cache has one key more at every call.
 ``--seconds`` ends after so many, and leaves what was measured in partial.json, from where the next run goes on: a
 machine need not be quiet for all of it at once. A run that is interrupted goes on there as well. ``--every 20`` is a
-first look at one form of twenty, which writes nothing. ``--missed`` samples forms below the goal longer. ``--processor-time`` is for a machine that others use: one
-thread, and the time that the processor gave to it. ``--patient`` waits until others leave the processors alone, and
-measures a form again where they did not meanwhile (Linux counts their time); what they took is in the results.
+first look at one form of twenty, which writes nothing. ``--missed`` samples forms below the goal longer.
+``--processor-time`` is for a machine that others use: one thread, and the time that the processor gave to it.
+``--patient`` waits until others leave the processors alone, and measures a form again where they did not meanwhile
+(Linux counts their time); what they took is in the results.
 """
 
 import argparse
