@@ -242,6 +242,21 @@ def planned(workload, dataflow: Dataflow, tiles: Tiles, fast_words: int) -> Plan
     )
 
 
+@st.composite
+def grouped_workloads(draw):
+    """Small dense problems whose query heads share keys, with wide accumulators or none."""
+    group = draw(st.integers(1, 3))
+    return Workload(
+        queries=draw(st.integers(1, 7)),
+        keys=draw(st.integers(1, 7)),
+        d=draw(st.integers(1, 4)),
+        value_dim=draw(st.integers(1, 4)),
+        heads=2 * group,
+        kv_heads=2,
+        accumulator=draw(st.sampled_from([None, "fp32"])),
+    )
+
+
 def obeys_its_closed_form(workload, dataflow, tiles, problems, closed_form: Callable) -> None:
     """Words and peak are exact; a memory of just the peak is enough, and one word less is not; the result is right."""
     moved, peak = total(problems, closed_form, tiles)

@@ -14,7 +14,7 @@ from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-from ..laws import QUICK, counted, obeys_its_closed_form
+from ..laws import QUICK, counted, grouped_workloads, obeys_its_closed_form
 
 
 def words_and_room(problem, tiles):
@@ -32,22 +32,8 @@ def words_and_room(problem, tiles):
     return moved, max(rows, b * (d + dv) * (1 + w) + d + dv + (d + 4) * w)
 
 
-@st.composite
-def workloads(draw):
-    group = draw(st.integers(1, 3))
-    return Workload(
-        queries=draw(st.integers(1, 7)),
-        keys=draw(st.integers(1, 7)),
-        d=draw(st.integers(1, 4)),
-        value_dim=draw(st.integers(1, 4)),
-        heads=2 * group,
-        kv_heads=2,
-        accumulator=draw(st.sampled_from([None, "fp32"])),
-    )
-
-
 @QUICK
-@given(workloads(), st.data())
+@given(grouped_workloads(), st.data())
 def test_it_moves_and_holds_what_its_closed_form_says_and_computes_the_gradient(workload, data):
     rows = workload.group * workload.queries
     tiles = Tiles.of(

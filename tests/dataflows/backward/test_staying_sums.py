@@ -14,7 +14,7 @@ from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
 
-from ..laws import QUICK, counted, obeys_its_closed_form, sizes
+from ..laws import QUICK, counted, grouped_workloads, obeys_its_closed_form, sizes
 
 
 def compulsory(problem):
@@ -42,22 +42,8 @@ def of_keys(problem, tiles):
     return moved, a * (d + dv + (d + 2) * w) + s * (d + dv) * w + d + dv + 2 * w + 1
 
 
-@st.composite
-def workloads(draw):
-    group = draw(st.integers(1, 3))
-    return Workload(
-        queries=draw(st.integers(1, 7)),
-        keys=draw(st.integers(1, 7)),
-        d=draw(st.integers(1, 4)),
-        value_dim=draw(st.integers(1, 4)),
-        heads=2 * group,
-        kv_heads=2,
-        accumulator=draw(st.sampled_from([None, "fp32"])),
-    )
-
-
 @QUICK
-@given(workloads(), st.data())
+@given(grouped_workloads(), st.data())
 def test_sums_of_rows_that_stay_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     tiles = sizes(data.draw, row_sums=workload.group * workload.queries + 1, key_tile=workload.keys + 1)
     problems = counted(replace(workload, mask=Dense()), by_group=True)
@@ -65,7 +51,7 @@ def test_sums_of_rows_that_stay_move_and_hold_what_their_closed_form_says_and_co
 
 
 @QUICK
-@given(workloads(), st.data())
+@given(grouped_workloads(), st.data())
 def test_sums_of_keys_that_stay_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     tiles = sizes(data.draw, stacked_rows=workload.group * workload.queries + 1, key_sums=workload.keys + 1)
     problems = counted(replace(workload, mask=Dense()), by_group=True)
