@@ -65,7 +65,7 @@ def measured(case: Case) -> dict[str, Any]:
             output = call()
             graphs[name] = captured(call)
         # A backend that refuses a shape is no contender, and each of them refuses in its own way.
-        except (AssertionError, RuntimeError, TypeError, ValueError) as problem:
+        except (AssertionError, ImportError, RuntimeError, TypeError, ValueError) as problem:
             found[name] = {"refused": str(problem).splitlines()[0][:120]}
             continue
         found[name] = {}

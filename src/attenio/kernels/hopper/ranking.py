@@ -45,8 +45,9 @@ class TileTimes(NamedTuple):
 # The share of a key tile's time that columns save which are left out, the fewest columns that save any, and what
 # requests that begin within sectors add to it for 64 rows.
 _SAVED, _LEAST_COLUMNS, _WITHIN_SECTORS = 0.35, 48, 0.5
-# By how much Gluon's tiles must be faster: so many are compiled less, and with columns that are not there.
-_GLUON, _GLUON_WITHOUT = 1.01, 1.06
+# By how much Gluon's tiles must be faster: so many are compiled less, and with columns that are not there; and where
+# rows see one key tile (128 tokens of 128 columns: 60 microseconds, those of the CUDA kernel 53).
+_GLUON, _GLUON_WITHOUT, _GLUON_ONE_TILE = 1.01, 1.06, 1.1
 # Columns of a sector, and of a step of a product.
 _STEP = 16
 
@@ -72,10 +73,15 @@ def ordered_tiles(
         return hopper_tiles(d, width)
 
     def time(tiles: HopperTiles) -> float:
-        unmasked = tiles.has_unmasked_loop or extent.keys % tiles.key_tile == 0
-        form = (*tiles.columns(d, width), not (extent.band.is_dense and unmasked), tiles)
-        row_tile_us, key_tile_us = _measured()[form]
-        return predicted_us(tiles, TileTimes(row_tile_us, key_tile_us * _for(own, tiles, form)), extent, processors)
+        columns, whole = tiles.columns(d, width), extent.keys % tiles.key_tile == 0
+        masked = not extent.band.is_dense or not (whole or tiles.has_unmasked_loop)
+        row_tile_us, key_tile_us = _measured()[*columns, masked, tiles]
+        if not (masked or whole):  # the kernel has masks, and the last key tile takes as long as with them
+            with_masks = _measured()[*columns, True, tiles]
+            row_tile_us = max(row_tile_us, with_masks.row_tile_us + with_masks.key_tile_us - key_tile_us)
+        times = TileTimes(row_tile_us, key_tile_us * _for(own, tiles, columns))
+        one_tile = isinstance(tiles, GluonTiles) and extent.keys <= tiles.key_tile
+        return predicted_us(tiles, times, extent, processors) * (_GLUON_ONE_TILE if one_tile else 1.0)
 
     return tuple(sorted(measured, key=time))
 
@@ -84,13 +90,13 @@ def _buffers(tiles: HopperTiles) -> int:
     return tiles.query_buffers if isinstance(tiles, CudaTiles) else 1
 
 
-def _for(own: tuple[int, int], tiles: HopperTiles, form: tuple[int, int, bool, HopperTiles]) -> float:
+def _for(own: tuple[int, int], tiles: HopperTiles, columns: tuple[int, int]) -> float:
     """The time of a key tile of heads of these widths over that of whole tiles."""
     if isinstance(tiles, CudaTiles):
         used = sum(max(_LEAST_COLUMNS, -(-columns // _STEP) * _STEP) for columns in own)
-        factor = 1.0 - _SAVED * (1.0 - used / (form[0] + form[1]))
+        factor = 1.0 - _SAVED * (1.0 - used / sum(columns))
     else:
-        factor = _GLUON if own == form[:2] else _GLUON_WITHOUT
+        factor = _GLUON if own == columns else _GLUON_WITHOUT
     within = any(columns % _STEP for columns in own)
     return factor * (1.0 + _WITHIN_SECTORS * ROWS / tiles.row_tile) if within else factor
 

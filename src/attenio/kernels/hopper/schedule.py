@@ -2,8 +2,9 @@
 
 Heads come in runs whose keys and values fit in L2 together; within a run the tiles with the most keys come first, and
 each goes to the program that would be free first (list scheduling, by the number of key tiles). So every head is read
-from memory while others of its run are computed, and programs finish together. The lists are data: the kernel reads
-them, and they can be checked without a GPU.
+from memory while others of its run are computed, and programs finish together. Short heads come one by one where
+programs finish as near together: the tiles of a head then begin at the same time, and read its keys together. The lists
+are data: the kernel reads them, and they can be checked without a GPU.
 """
 
 import heapq
@@ -19,12 +20,15 @@ from attenio.kernels.replay.standing_in import Awaited
 
 # Numbers of an entry, as in the kernels.
 ENTRY = 4
-# What a row tile costs besides its key tiles (its queries, its output, an empty pipeline), in key tiles.
-OVERHEAD = 1.0
+# What a row tile costs besides its key tiles (its queries, its output, an empty pipeline), in key tiles: 1.9 in the
+# median of ``tile_times.json``.
+OVERHEAD = 2.0
 # Longer lists are dealt out in turns: with so many tiles a program the order hardly matters any more.
 _MOST_SIMULATED = 2**17 - 1
 # Cuts into runs that are tried: programs finish the nearer together the better the last run divides.
 _MORE_RUNS = 4
+# By how much later the last program may finish so that heads come one by one.
+_ONE_BY_ONE = 1.05
 
 Integers = NDArray[np.int64]
 
@@ -72,10 +76,16 @@ def key_tiles(queries: int, keys: int, band: Band, *, row_tile: int, key_tile: i
     return tiles
 
 
-def schedule(lengths: Integers, batch_heads: int, *, programs: int, heads_at_once: int) -> Schedule:
-    """The lists of every program for ``batch_heads`` whose row tiles see ``lengths`` key tiles each."""
+def schedule(
+    lengths: Integers, batch_heads: int, *, programs: int, heads_at_once: int, one_by_one: bool = False
+) -> Schedule:
+    """The lists of every program for ``batch_heads`` whose row tiles see ``lengths`` key tiles each.
+
+    With ``one_by_one`` a run is one head, if programs finish about as near together.
+    """
     programs = max(1, min(programs, batch_heads * len(lengths)))
-    tile, batch_head, program = _dealt(lengths, batch_heads, programs, max(1, min(batch_heads, heads_at_once)))
+    at_once = max(1, min(batch_heads, heads_at_once))
+    tile, batch_head, program = _dealt(lengths, batch_heads, programs, at_once, one_by_one=one_by_one)
     by_program = np.argsort(program, kind="stable")
     starts = _starts(program, programs)
     place = np.arange(len(tile)) - np.repeat(starts[:-1], np.diff(starts))  # the index within its program
@@ -104,7 +114,9 @@ def _starts(program: Integers, programs: int) -> Integers:
     return np.concatenate(([0], np.cumsum(np.bincount(program, minlength=programs))))
 
 
-def _dealt(lengths: Integers, batch_heads: int, programs: int, at_once: int) -> tuple[Integers, Integers, Integers]:
+def _dealt(
+    lengths: Integers, batch_heads: int, programs: int, at_once: int, *, one_by_one: bool
+) -> tuple[Integers, Integers, Integers]:
     """Row tiles and batch x heads in the order in which they are begun, and the program of each."""
     if len(np.unique(lengths)) == 1:
         tile, batch_head = _order(lengths, batch_heads, batch_heads)
@@ -114,11 +126,13 @@ def _dealt(lengths: Integers, batch_heads: int, programs: int, at_once: int) -> 
         tile, batch_head = _order(lengths, batch_heads, runs)
         return tile, batch_head, _forth_and_back(len(tile), programs)
     tried = []
-    for count in {min(batch_heads, runs + more) for more in range(_MORE_RUNS)}:
+    counts = {min(batch_heads, runs + more) for more in range(_MORE_RUNS)}
+    for count in counts | ({batch_heads} if one_by_one else set()):
         tile, batch_head = _order(lengths, batch_heads, count)
         program = _first_free(lengths[tile] + OVERHEAD, programs)
-        last = np.bincount(program, weights=lengths[tile] + OVERHEAD).max()
-        tried.append((float(last), count, tile, batch_head, program))
+        last = float(np.bincount(program, weights=lengths[tile] + OVERHEAD).max())
+        wins = one_by_one and count == batch_heads
+        tried.append((last / _ONE_BY_ONE if wins else last, count, tile, batch_head, program))
     _, _, tile, batch_head, program = min(tried, key=lambda each: each[:2])
     return tile, batch_head, program
 
