@@ -17,17 +17,20 @@ from attenio.kernels.hopper.backward.group_parts import group_parts_of
 from attenio.kernels.hopper.backward.key_stationary_d64 import key_stationary_d64_kernel
 from attenio.kernels.hopper.backward.key_stationary_d128 import key_stationary_d128_kernel
 from attenio.kernels.hopper.backward.masks import VisibleRows
-from attenio.kernels.hopper.backward.preprocess import PADDING, RowStatistics
+from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.backward.spilled_key_gradients import spilled_key_gradients_kernel
 from attenio.kernels.hopper.cuda import key_stationary as cuda
 from attenio.kernels.hopper.cuda.proving import can_compile
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor, padded_descriptors
+from attenio.kernels.hopper.schedule import key_tiles
 from attenio.kernels.hopper.tiles import side_by_side
 from attenio.kernels.replay.launches import CompileOptions, launch
 
-# Sums of dQ of all programs that take whole heads, which L2 holds beside what passes; and how much longer rounds of
-# them may take than all heads.
-_SUMS_BYTES, _MOST_ROUNDS = 20 * 2**20, 1.1
+# Of programs that take whole heads: how often a tile of rows may be visited at most, by the columns that are stored
+# (each visit takes longer, and what all of them save is the same); bytes of sums of dQ that were seen to gain; and how
+# much longer rounds of whole heads may take than of blocks (``studies/hopper/tuning.json``, run 55).
+_MOST_VISITS = {32: 4.0, 64: 4.0, 96: 3.0, 128: 2.5}
+_SUMS_BYTES, _MOST_ROUNDS = 56 * 2**20, 1.35
 # Registers of every thread before the producer gives some of its own to the consumers.
 REGISTERS_AT_START = 168
 
@@ -145,9 +148,8 @@ def _cuda_config(d: int, whole_heads: bool) -> BackwardConfig:
 def takes_whole_heads(problem: KernelProblem, d: int) -> bool:
     """Whether programs of the CUDA kernel take all keys of a head.
 
-    Every row has to see the first key, sums have to stay in L2, and heads to fill all programs; but one key tile needs
-    neither sums nor more heads than it has. Full heads of 128 columns and of two key tiles, the last of which is not
-    whole, took 345 microseconds instead of 320 (166 x 6 heads of 197 tokens on an H200); all others gained.
+    Every row has to see the first key, and heads to fill all programs; but one key tile needs neither sums nor more
+    heads than it has. Full heads of few key tiles gain, and causal ones of about twice as many.
     """
     band, heads, programs = Band.of(problem), problem.batch * problem.kv_heads, processors_of(problem.query.device)
     tiles, stored = -(-problem.keys // cuda.KEYS), cuda.stored_columns(d)
@@ -155,11 +157,10 @@ def takes_whole_heads(problem: KernelProblem, d: int) -> bool:
         return False
     if tiles == 1:
         return True
-    if band.is_dense and problem.keys % cuda.KEYS and stored == cuda.STORED_WIDTHS[-1]:
-        return False
-    rows = problem.group * -(-problem.queries // PADDING) * PADDING
+    seen = key_tiles(problem.queries, problem.keys, band, row_tile=cuda.ROWS, key_tile=cuda.KEYS)
+    summed = problem.group * cuda.ROWS * int((seen > 1).sum())
     even = -(-heads // programs) * tiles <= _MOST_ROUNDS * -(-heads * tiles // programs)
-    return even and 4 * programs * rows * stored <= _SUMS_BYTES
+    return even and seen.mean() <= _MOST_VISITS[stored] and 4 * programs * summed * stored <= _SUMS_BYTES
 
 
 _not_proven: set[torch.device] = set()

@@ -26,22 +26,22 @@
 // `_tile.cu` and `_step.cu` are written in front of this text by `source.py`.
 
 // Row tiles of a block that not all keys of a consumer are seen by, which come first.
-template <int ME>
-__device__ __forceinline__ int masked_tiles(const Block &block, const Work &work) {
-    const int own = block.tile * KEYS + ME * OWN_KEYS;
+template <class Me>
+__device__ __forceinline__ int masked_tiles(Me me, const Block &block, const Work &work) {
+    const int own = block.tile * KEYS + me * OWN_KEYS;
     const int first = own + OWN_KEYS <= work.keys ? own + OWN_KEYS - 1 - work.above : 1 << 29;
     return min(max((first - block.first_row + ROWS - 1) / ROWS, 0), block.tiles);
 }
 
 // All tiles of rows of a block. Scores of the first have been issued.
-template <int ME>
-__device__ __forceinline__ void add_rows(Tile &tile, Gradients &sums, const Block &block, u32 shared,
+template <class Me>
+__device__ __forceinline__ void add_rows(Me me, Tile &tile, Gradients &sums, const Block &block, u32 shared,
                                          const Work &work) {
-    const int key = first_key<ME>(block), tiles = block.tiles;
+    const int key = first_key(me, block), tiles = block.tiles;
     const u32 stage = tile.number % STAGES, phase = tile.number / STAGES & 1;
     if constexpr (HOLDS_BOTH) {
         barrier_wait(shared + DO_FULL + 8 * stage, phase);
-        issue_dp<ME>(tile, shared, stage);
+        issue_dp(me, tile, shared, stage);
         products_commit();
         products_wait<1>(tile.s);
         find_weights<MASKED>(tile.s, tile.p, block.row(0), key, work);
@@ -49,7 +49,7 @@ __device__ __forceinline__ void add_rows(Tile &tile, Gradients &sums, const Bloc
         products_wait<0>(tile.s);
         find_weights<MASKED>(tile.s, tile.p, block.row(0), key, work);
         barrier_wait(shared + DO_FULL + 8 * stage, phase);
-        issue_dp<ME>(tile, shared, stage);
+        issue_dp(me, tile, shared, stage);
         products_commit();
     }
     products_wait<0>(tile.dp());
@@ -57,25 +57,25 @@ __device__ __forceinline__ void add_rows(Tile &tile, Gradients &sums, const Bloc
     int head = 0, step = 1;
     if (SHARES_DQ && !is_only) {
         if (step == tiles) head = 1, step = 0;
-        step_with_dq<ME, MASKED, true>(tile, sums, block.row(step++), key, shared, work);
+        step_with_dq<MASKED, true>(me, tile, sums, block.row(step++), key, shared, work);
     }
     for (; head < work.group; head++, step = 0) {
         if constexpr (MASKED) {
             // With 128 columns read again, so that no register holds it in the loop after this one.
             const Block again = SHARES_DQ ? block_of_tile(0, present_tile(shared, tile.block), work) : block;
-            const int first = first_key<ME>(again), masked = masked_tiles<ME>(again, work);
-            for (; step < masked; step++) row_step<ME, true>(tile, sums, again.row(step), first, shared, work);
+            const int first = first_key(me, again), masked = masked_tiles(me, again, work);
+            for (; step < masked; step++) row_step<true>(me, tile, sums, again.row(step), first, shared, work);
         }
-        for (; step < tiles; step++) row_step<ME, false>(tile, sums, 0, 0, shared, work);
+        for (; step < tiles; step++) row_step<false>(me, tile, sums, 0, 0, shared, work);
     }
     if (!HOLDS_V && is_first_lane()) barrier_arrive(shared + V_FREE);
     if constexpr (SHARES_DQ) {
         if (is_only)
-            last_step_with_dq<ME, true>(tile, sums, shared, work);
+            last_step_with_dq<true>(me, tile, sums, shared, work);
         else
-            last_step_with_dq<ME, false>(tile, sums, shared, work);
+            last_step_with_dq<false>(me, tile, sums, shared, work);
     } else {
-        add_values<ME>(tile, sums, shared);
+        add_values(me, tile, sums, shared);
         issue_rest_of_keys(tile, sums, shared);
         products_commit();
         products_wait<0>(sums.dk);
@@ -93,18 +93,18 @@ struct Done {
     u32 dk[D / 4], dv[D / 4];
 };
 
-template <int ME>
-__device__ __forceinline__ void write_gradients(const Done &done, const Work &work) {
+template <class Me>
+__device__ __forceinline__ void write_gradients(Me me, const Done &done, const Work &work) {
     if (done.index < 0) return;
     const Block block = block_of(done.index, work);
-    const int key = first_key<ME>(block);
+    const int key = first_key(me, block);
     const long long first = static_cast<long long>(block.batch_head) * work.keys;
     write_gradient(done.dv, static_cast<u16 *>(work.ValueGradients) + first * work.v_width, key, work.keys, work.v_width);
     write_gradient(done.dk, static_cast<u16 *>(work.KeyGradients) + first * work.width, key, work.keys, work.width);
 }
 
-template <int ME>
-__device__ __forceinline__ void consume(u32 shared, const Work &work) {
+template <class Me>
+__device__ __forceinline__ void consume(Me me, u32 shared, const Work &work) {
     Tile tile;
     Gradients sums;
     Done done;
@@ -113,25 +113,25 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work) {
 #pragma unroll
         for (int i = 0; i < ROWS / 2; i++) tile.s[i] = tile.dp()[i] = 0.0f;
         barrier_wait(shared + Q_FULL + 8 * (tile.number % STAGES), tile.number / STAGES & 1);
-        issue_scores<ME>(tile, shared, tile.number % STAGES);
+        issue_scores(me, tile, shared, tile.number % STAGES);
         products_commit();
-        write_gradients<ME>(done, work);
+        write_gradients(me, done, work);
 #pragma unroll
         for (int i = 0; i < D / 2; i++) sums.dk[i] = sums.dv[i] = 0.0f;
         barrier_wait(shared + V_FULL, tile.block & 1);
         if constexpr (HOLDS_V) {
-            load_fragments(tile.v, shared + V_AT + ME * OWN_KEYS * PANEL * 2);
+            load_fragments(tile.v, shared + V_AT + me * OWN_KEYS * PANEL * 2);
             __syncwarp();
             if (is_first_lane()) barrier_arrive(shared + V_FREE);
         }
-        add_rows<ME>(tile, sums, block_of(index, work), shared, work);
+        add_rows(me, tile, sums, block_of(index, work), shared, work);
         done.index = present_block(shared, tile.block);  // read again, so that no register holds it in the loops
         __syncwarp();
         if (is_first_lane()) barrier_arrive(shared + K_FREE + 8 * (tile.block % K_BUFFERS));
         round_gradient(sums.dk, work.scale * SHIFTED_BACK, done.dk);
         round_gradient(sums.dv, SHIFTED_BACK, done.dv);
     }
-    write_gradients<ME>(done, work);
+    write_gradients(me, done, work);
     if (SHARES_DQ && threadIdx.x % WARPGROUP == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
@@ -172,9 +172,11 @@ key_stationary_kernel(const __grid_constant__ TensorMap q, const __grid_constant
         if constexpr (!SHARES_DQ) add_query_gradients(shared, work);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
-        if (warpgroup == 0)
-            consume<0>(shared, work);
+        if constexpr (SAME_CODE)
+            consume(Consumer<-1>{warpgroup}, shared, work);
+        else if (warpgroup == 0)
+            consume(Consumer<0>{}, shared, work);
         else
-            consume<1>(shared, work);
+            consume(Consumer<1>{}, shared, work);
     }
 }

@@ -17,6 +17,9 @@ constexpr int P_WORDS = WHOLE_WEIGHTS ? ROWS / 2 : ROWS / 4;
 // Registers of a thread: 128 at the start, of four warpgroups, or 168 of three.
 constexpr int REGISTERS = SHARES_DQ ? 240 : STORED <= 64 ? 208 : 200, DQ_REGISTERS = STORED <= 64 ? 64 : 80;
 constexpr int PRODUCER_REGISTERS = SHARES_DQ ? 24 : 32;
+// Whether consumers run the same code, half as much of it: a block of few row tiles runs all of it, and waits for
+// instructions where they are more than the cache of an SM has. Of long heads of 128 columns it costs up to 2 percent.
+constexpr bool SAME_CODE = !SHARES_DQ || WHOLE_HEADS;
 constexpr int DQ_WARPGROUP = CONSUMERS, PRODUCER = SHARES_DQ ? CONSUMERS : CONSUMERS + 1, DQ_BARRIER = 1;
 // P is held times 2 to this, in fp16, which has three bits more than bf16 and is subnormal below 2^-14; dS and sums of
 // products with either are that much larger too.
@@ -38,6 +41,13 @@ constexpr int Q_FULL = BARRIERS_AT, DO_FULL = Q_FULL + 8 * STAGES, ROWS_FREE = D
 constexpr int K_FULL = ROWS_FREE + 8 * STAGES, K_FREE = K_FULL + 8 * K_BUFFERS, V_FULL = K_FREE + 8 * K_BUFFERS;
 constexpr int V_FREE = V_FULL + 8, DS_FULL = V_FREE + 8, DS_FREE = DS_FULL + 8 * SLOTS, SUMS_FULL = DS_FREE + 8 * SLOTS;
 static_assert(SUMS_FULL + (WHOLE_HEADS ? 8 * STAGED : 0) == SHARED_BYTES, "the host gives as much");
+
+// Which consumer a warpgroup is: known to the compiler, or with -1 when it runs.
+template <int PLACE>
+struct Consumer {
+    int place;
+    __device__ __forceinline__ constexpr operator int() const { return PLACE < 0 ? place : PLACE; }
+};
 
 struct Work {
     float *QueryGradients;  // accumulators; of whole heads those of every program

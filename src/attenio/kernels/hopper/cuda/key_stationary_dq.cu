@@ -8,9 +8,9 @@ __device__ __forceinline__ u64 by_columns(u32 address) {
 }
 __device__ __forceinline__ u64 ds_at(u32 address) { return descriptor(address, 0, 8 * ROWS * 2, ROWS * 2); }
 
-template <int ME>
-__device__ __forceinline__ void dq_threads_meet() {
-    asm volatile("bar.sync %0, %1;" ::"n"(DQ_BARRIER + ME), "n"(WARPGROUP) : "memory");
+template <class Me>
+__device__ __forceinline__ void dq_threads_meet(Me me) {
+    asm volatile("bar.sync %0, %1;" ::"r"(DQ_BARRIER + me), "n"(WARPGROUP) : "memory");
 }
 
 // Issue dS K of columns that begin at ``k_at``.
@@ -58,11 +58,11 @@ __device__ __forceinline__ void write_gradient(const u32 (&of)[COUNT], u16 *to, 
 
 // Add a tile of dQ to its accumulators through shared memory: there and in memory it lies as registers hold it, 16 bytes
 // of a thread side by side.
-template <int ME>
-__device__ __forceinline__ void add_tile(const float (&dq)[DQ_COLUMNS / 2], u32 staged, float *to) {
+template <class Me>
+__device__ __forceinline__ void add_tile(Me me, const float (&dq)[DQ_COLUMNS / 2], u32 staged, float *to) {
     const int thread = threadIdx.x % WARPGROUP;
     if (thread == 0) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEAVING) : "memory");
-    dq_threads_meet<ME>();
+    dq_threads_meet(me);
     const u32 own = recomputed(staged + thread * 16);
 #pragma unroll
     for (int i = 0; i < DQ_COLUMNS / 8; i++)
@@ -70,7 +70,7 @@ __device__ __forceinline__ void add_tile(const float (&dq)[DQ_COLUMNS / 2], u32 
                      "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
                      : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    dq_threads_meet<ME>();
+    dq_threads_meet(me);
     if (thread == 0)
         asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
                      "cp.async.bulk.commit_group;" ::"l"(to), "r"(staged), "n"(DQ_BYTES)
@@ -86,15 +86,15 @@ __device__ __forceinline__ void wait_for_sums(const Place &place) {
 }
 
 // Of whole heads: begin to load the sums that the last part of dQ is added to, where the tile goes through shared memory.
-template <int ME>
-__device__ __forceinline__ void load_sums(u32 shared, int staged, const Place &place, const Work &work) {
+template <class Me>
+__device__ __forceinline__ void load_sums(Me me, u32 shared, int staged, const Place &place, const Work &work) {
     if (!place.loads()) return;
-    dq_threads_meet<ME>();  // all have read what was loaded before
+    dq_threads_meet(me);  // all have read what was loaded before
     if (threadIdx.x % WARPGROUP) return;
     const u32 barrier = shared + SUMS_FULL + 8 * staged;
-    const float *from = work.QueryGradients + static_cast<long long>(place.sums) * STORED + ME * ROWS * DQ_COLUMNS;
+    const float *from = work.QueryGradients + static_cast<long long>(place.sums) * STORED + me * ROWS * DQ_COLUMNS;
     wait_for_sums(place);
-    asm volatile("fence.proxy.async;" ::: "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     barrier_expect(barrier, DQ_BYTES);
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  ::"r"(shared + DQ_AT + staged * DQ_BYTES), "l"(from), "n"(DQ_BYTES), "r"(barrier)
@@ -102,8 +102,8 @@ __device__ __forceinline__ void load_sums(u32 shared, int staged, const Place &p
 }
 
 // Of whole heads: store a tile of dQ, add it to what is stored, or write it with that.
-template <int ME>
-__device__ __forceinline__ void sum_tile(float (&dq)[DQ_COLUMNS / 2], u32 shared, int staged, const Place &place,
+template <class Me>
+__device__ __forceinline__ void sum_tile(Me me, float (&dq)[DQ_COLUMNS / 2], u32 shared, int staged, const Place &place,
                                          int first_column, const Work &work) {
     const int thread = threadIdx.x % WARPGROUP;
     const u32 from = shared + DQ_AT + staged * DQ_BYTES, own = recomputed(from + thread * 16);
@@ -128,16 +128,16 @@ __device__ __forceinline__ void sum_tile(float (&dq)[DQ_COLUMNS / 2], u32 shared
         return;
     }
     if (thread == 0) wait_for_sums(place);
-    dq_threads_meet<ME>();
+    dq_threads_meet(me);
 #pragma unroll
     for (int i = 0; i < DQ_COLUMNS / 8; i++)
         asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(own + i * WARPGROUP * 16), "f"(dq[4 * i]),
                      "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
                      : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    dq_threads_meet<ME>();
+    dq_threads_meet(me);
     if (thread) return;
-    float *to = work.QueryGradients + static_cast<long long>(place.sums) * STORED + ME * ROWS * DQ_COLUMNS;
+    float *to = work.QueryGradients + static_cast<long long>(place.sums) * STORED + me * ROWS * DQ_COLUMNS;
     if (place.is_first)
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "n"(DQ_BYTES)
                      : "memory");
@@ -176,7 +176,7 @@ __device__ __forceinline__ void add_query_gradients(u32 memory, const Work &work
                     place = place_of(block, head, step, work);
                     place.phase = phases >> tile % STAGED & 1;
                     phases ^= static_cast<u32>(place.loads()) << tile % STAGED;
-                    load_sums<0>(shared, tile % STAGED, place, work);
+                    load_sums(Consumer<0>{}, shared, tile % STAGED, place, work);
                 }
                 barrier_wait(shared + DS_FULL + 8 * (tile % SLOTS), tile / SLOTS & 1);
                 u32 shared = recomputed(memory);
@@ -187,9 +187,9 @@ __device__ __forceinline__ void add_query_gradients(u32 memory, const Work &work
                 products_wait<0>(dq);
                 if (arrives) barrier_arrive(shared + DS_FREE + 8 * (tile % SLOTS));
                 if constexpr (WHOLE_HEADS)
-                    sum_tile<0>(dq, shared, tile % STAGED, place, 0, work);
+                    sum_tile(Consumer<0>{}, dq, shared, tile % STAGED, place, 0, work);
                 else
-                    add_tile<0>(dq, shared + DQ_AT + tile % STAGED * DQ_BYTES,
+                    add_tile(Consumer<0>{}, dq, shared + DQ_AT + tile % STAGED * DQ_BYTES,
                                 work.QueryGradients + (static_cast<long long>(of_launch) * work.padded + block.row(step)) * STORED);
                 tile++;
             }

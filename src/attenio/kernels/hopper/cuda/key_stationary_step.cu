@@ -1,25 +1,25 @@
 // Of `key_stationary.cu`: a step of a consumer, which adds a tile of rows to the gradients and finds P and dP of the next.
 
 // With a warpgroup that computes dQ: dV and half of dK are issued as dS comes, and then the scores of the next tile.
-template <int ME, bool MASKS>
-__device__ __forceinline__ void step_beside_dq(Tile &tile, Gradients &sums, int row, int own_key, u32 memory,
+template <bool MASKS, class Me>
+__device__ __forceinline__ void step_beside_dq(Me me, Tile &tile, Gradients &sums, int row, int own_key, u32 memory,
                                                const Work &work) {
     const u32 shared = recomputed(memory);
     const u32 next = (tile.number + 1) % STAGES, phase = (tile.number + 1) / STAGES & 1;
     if constexpr (HOLDS_BOTH) {
         barrier_wait(shared + Q_FULL + 8 * next, phase);
-        issue_scores<ME>(tile, shared, next);
+        issue_scores(me, tile, shared, next);
         products_commit();
-        add_values<ME>(tile, sums, shared);
+        add_values(me, tile, sums, shared);
         issue_rest_of_keys(tile, sums, shared);
         barrier_wait(shared + DO_FULL + 8 * next, phase);
-        issue_dp<ME>(tile, shared, next);
+        issue_dp(me, tile, shared, next);
         products_commit();
         products_wait<1>(tile.s);
     } else {
-        add_values<ME>(tile, sums, shared);
+        add_values(me, tile, sums, shared);
         barrier_wait(shared + Q_FULL + 8 * next, phase);
-        issue_scores<ME>(tile, shared, next);
+        issue_scores(me, tile, shared, next);
         products_commit();
         issue_rest_of_keys(tile, sums, shared);
         products_commit();
@@ -35,7 +35,7 @@ __device__ __forceinline__ void step_beside_dq(Tile &tile, Gradients &sums, int 
         held(tile.dp());
     } else {
         barrier_wait(shared + DO_FULL + 8 * next, phase);
-        issue_dp<ME>(tile, shared, next);
+        issue_dp(me, tile, shared, next);
         products_commit();
         products_wait<0>(tile.dp());
     }
@@ -44,18 +44,17 @@ __device__ __forceinline__ void step_beside_dq(Tile &tile, Gradients &sums, int 
 
 // Share dS of a tile of rows, compute dQ of the tile before in the registers that dP leaves, and add it while dV is
 // computed. So consumers do not wait for each other's dS. The first tile of a block has none before it.
-template <int ME, bool FIRST>
-__device__ __forceinline__ void share_and_add_dq(Tile &tile, Gradients &sums, u32 shared, const Work &work) {
+template <bool FIRST, class Me>
+__device__ __forceinline__ void share_and_add_dq(Me me, Tile &tile, Gradients &sums, u32 shared, const Work &work) {
     const u32 stage = tile.number % STAGES, slot = tile.number % SLOTS;
-    const u32 ds_at = shared + DS_AT + (slot * CONSUMERS + ME) * DS_BYTES;
-    if constexpr (WHOLE_HEADS && !FIRST) load_sums<ME>(shared, ME, present_place(shared, tile.number - 1), work);
+    const u32 ds_at = shared + DS_AT + (slot * CONSUMERS + me) * DS_BYTES;
     barrier_wait(shared + DS_FREE + 8 * slot, tile.number / SLOTS & 1 ^ 1);
     share_ds(tile.dp(), tile.p, tile.ds, ds_at, 0);
     share_ds(tile.dp(), tile.p, tile.ds, ds_at, 1);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
     if (is_first_lane()) barrier_arrive(shared + DS_FULL + 8 * slot);
-    if constexpr (!FIRST) issue_dq<ME>(tile.s, tile.block, tile.number - 1, shared);
+    if constexpr (!FIRST) issue_dq(me, tile.s, tile.block, tile.number - 1, shared);
     products_fence();
     const u64 d_o = by_columns<ROWS>(shared + DO_AT + stage * ROW_BYTES);
     issue_gradient(sums.dv, tile.p, d_o, 0);
@@ -63,7 +62,7 @@ __device__ __forceinline__ void share_and_add_dq(Tile &tile, Gradients &sums, u3
     products_commit();
     if constexpr (!FIRST) {
         products_wait<1>(tile.s);
-        add_dq<ME>(tile.s, tile.number - 1, shared, work);
+        add_dq(me, tile.s, tile.number - 1, shared, work);
     }
 }
 
@@ -75,21 +74,22 @@ __device__ __forceinline__ void issue_keys(Tile &tile, Gradients &sums, u32 shar
     products_commit();
 }
 
-template <int ME, bool MASKS, bool FIRST>
-__device__ __forceinline__ void step_with_dq(Tile &tile, Gradients &sums, int row, int own_key, u32 memory,
+template <bool MASKS, bool FIRST, class Me>
+__device__ __forceinline__ void step_with_dq(Me me, Tile &tile, Gradients &sums, int row, int own_key, u32 memory,
                                              const Work &work) {
     const u32 shared = recomputed(memory);
     const u32 next = (tile.number + 1) % STAGES, phase = (tile.number + 1) / STAGES & 1;
-    share_and_add_dq<ME, FIRST>(tile, sums, shared, work);
+    share_and_add_dq<FIRST>(me, tile, sums, shared, work);
     barrier_wait(shared + Q_FULL + 8 * next, phase);
-    issue_scores<ME>(tile, shared, next);
+    issue_scores(me, tile, shared, next);
     products_commit();
     if constexpr (HOLDS_BOTH) {
         barrier_wait(shared + DO_FULL + 8 * next, phase);
-        issue_dp<ME>(tile, shared, next);
+        issue_dp(me, tile, shared, next);
         products_commit();
     }
     issue_keys(tile, sums, shared);
+    if constexpr (WHOLE_HEADS) load_sums(me, shared, me, present_place(shared, tile.number), work);
     products_wait<HOLDS_BOTH ? 2 : 1>(tile.s);
     held(sums.dv);
     held(tile.p);
@@ -101,7 +101,7 @@ __device__ __forceinline__ void step_with_dq(Tile &tile, Gradients &sums, int ro
         held(tile.dp());
     } else {
         barrier_wait(shared + DO_FULL + 8 * next, phase);
-        issue_dp<ME>(tile, shared, next);
+        issue_dp(me, tile, shared, next);
         products_commit();
         products_wait<0>(tile.dp());
     }
@@ -109,25 +109,25 @@ __device__ __forceinline__ void step_with_dq(Tile &tile, Gradients &sums, int ro
 }
 
 // The last tile of a block, which may be the first.
-template <int ME, bool FIRST>
-__device__ __forceinline__ void last_step_with_dq(Tile &tile, Gradients &sums, u32 shared, const Work &work) {
-    share_and_add_dq<ME, FIRST>(tile, sums, shared, work);
+template <bool FIRST, class Me>
+__device__ __forceinline__ void last_step_with_dq(Me me, Tile &tile, Gradients &sums, u32 shared, const Work &work) {
+    share_and_add_dq<FIRST>(me, tile, sums, shared, work);
     issue_keys(tile, sums, shared);
-    if constexpr (WHOLE_HEADS) load_sums<ME>(shared, ME, present_place(shared, tile.number), work);
-    issue_dq<ME>(tile.s, tile.block, tile.number, shared);
+    if constexpr (WHOLE_HEADS) load_sums(me, shared, me, present_place(shared, tile.number), work);
+    issue_dq(me, tile.s, tile.block, tile.number, shared);
     products_wait<0>(tile.s);
     held(sums.dk);
     held(sums.dv);
     held(tile.ds);
     held(tile.p);
-    add_dq<ME>(tile.s, tile.number, shared, work);
+    add_dq(me, tile.s, tile.number, shared, work);
 }
 
-template <int ME, bool MASKS>
-__device__ __forceinline__ void row_step(Tile &tile, Gradients &sums, int row, int own_key, u32 memory,
+template <bool MASKS, class Me>
+__device__ __forceinline__ void row_step(Me me, Tile &tile, Gradients &sums, int row, int own_key, u32 memory,
                                          const Work &work) {
     if constexpr (SHARES_DQ)
-        step_with_dq<ME, MASKS, false>(tile, sums, row, own_key, memory, work);
+        step_with_dq<MASKS, false>(me, tile, sums, row, own_key, memory, work);
     else
-        step_beside_dq<ME, MASKS>(tile, sums, row, own_key, memory, work);
+        step_beside_dq<MASKS>(me, tile, sums, row, own_key, memory, work);
 }

@@ -48,9 +48,9 @@ __device__ __forceinline__ void issue_subtraction(float (&from)[ROWS / 2], u32 s
 __device__ __forceinline__ bool is_first_lane() { return threadIdx.x % 32 == 0; }
 
 // The first of a thread's two keys.
-template <int ME>
-__device__ __forceinline__ int first_key(const Block &block) {
-    return block.tile * KEYS + ME * OWN_KEYS + threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4;
+template <class Me>
+__device__ __forceinline__ int first_key(Me me, const Block &block) {
+    return block.tile * KEYS + me * OWN_KEYS + threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4;
 }
 
 // P of scores of a tile of rows, times 2^SHIFT, in fp16; or in fp32, where there are registers for it.
@@ -136,9 +136,9 @@ struct Tile : Scores<HOLDS_BOTH> {
     u32 number;  // of the tile of rows, which says its stage and slot
 };
 
-template <int ME>
-__device__ __forceinline__ void issue_scores(Tile &tile, u32 shared, int stage) {
-    const u32 k_at = shared + K_AT + recomputed(tile.block) % K_BUFFERS * KEY_BYTES + ME * OWN_KEYS * PANEL * 2;
+template <class Me>
+__device__ __forceinline__ void issue_scores(Me me, Tile &tile, u32 shared, int stage) {
+    const u32 k_at = shared + K_AT + recomputed(tile.block) % K_BUFFERS * KEY_BYTES + me * OWN_KEYS * PANEL * 2;
     const u64 k = by_rows(k_at), q = by_rows(shared + Q_AT + stage * ROW_BYTES);
     products_fence();
     first_scores_product(tile.s, k, q);
@@ -148,8 +148,8 @@ __device__ __forceinline__ void issue_scores(Tile &tile, u32 shared, int stage) 
     issue_subtraction<0>(tile.s, shared, stage);
 }
 
-template <int ME>
-__device__ __forceinline__ void issue_dp(Tile &tile, u32 shared, int stage) {
+template <class Me>
+__device__ __forceinline__ void issue_dp(Me me, Tile &tile, u32 shared, int stage) {
     const u64 d_o = by_rows(shared + DO_AT + stage * ROW_BYTES);
     products_fence();
     if constexpr (HOLDS_V) {
@@ -159,7 +159,7 @@ __device__ __forceinline__ void issue_dp(Tile &tile, u32 shared, int stage) {
             held_product(tile.dp(), tile.v[4 * step], tile.v[4 * step + 1], tile.v[4 * step + 2], tile.v[4 * step + 3],
                          d_o + columns_at<ROWS, PANEL>(step));
     } else {
-        const u64 v = by_rows(shared + V_AT + ME * OWN_KEYS * PANEL * 2);
+        const u64 v = by_rows(shared + V_AT + me * OWN_KEYS * PANEL * 2);
         first_scores_product(tile.dp(), v, d_o);
 #pragma unroll
         for (int step = 1; step < D / 16; step++)
@@ -169,10 +169,10 @@ __device__ __forceinline__ void issue_dp(Tile &tile, u32 shared, int stage) {
 }
 
 // Share dS of a tile of rows whose P and dP are there, and issue dV and half of dK.
-template <int ME>
-__device__ __forceinline__ void add_values(Tile &tile, Gradients &sums, u32 memory) {
+template <class Me>
+__device__ __forceinline__ void add_values(Me me, Tile &tile, Gradients &sums, u32 memory) {
     const u32 shared = recomputed(memory), stage = tile.number % STAGES, slot = tile.number % SLOTS;
-    const u32 ds_at = shared + DS_AT + (slot * CONSUMERS + ME) * DS_BYTES;
+    const u32 ds_at = shared + DS_AT + (slot * CONSUMERS + me) * DS_BYTES;
     const u64 q = by_columns<ROWS>(shared + Q_AT + stage * ROW_BYTES);
     const u64 d_o = by_columns<ROWS>(shared + DO_AT + stage * ROW_BYTES);
     barrier_wait(shared + DS_FREE + 8 * slot, tile.number / SLOTS & 1 ^ 1);
@@ -196,20 +196,20 @@ __device__ __forceinline__ void issue_rest_of_keys(Tile &tile, Gradients &sums, 
 }
 
 // Issue a consumer's half of the columns of dQ, of a tile of rows whose dS both have shared.
-template <int ME>
-__device__ __forceinline__ void issue_dq(float (&dq)[DQ_COLUMNS / 2], u32 buffer, u32 number, u32 shared) {
+template <class Me>
+__device__ __forceinline__ void issue_dq(Me me, float (&dq)[DQ_COLUMNS / 2], u32 buffer, u32 number, u32 shared) {
     const u32 k_at = shared + K_AT + recomputed(buffer) % K_BUFFERS * KEY_BYTES;
     barrier_wait(shared + DS_FULL + 8 * (number % SLOTS), number / SLOTS & 1);
-    issue_dq_products(dq, shared + DS_AT + number % SLOTS * CONSUMERS * DS_BYTES, k_at + ME * KEYS * PANEL * 2);
+    issue_dq_products(dq, shared + DS_AT + number % SLOTS * CONSUMERS * DS_BYTES, k_at + me * KEYS * PANEL * 2);
     products_commit();
 }
 
 // Add it to the accumulators, when it is computed.
-template <int ME>
-__device__ __forceinline__ void add_dq(float (&dq)[DQ_COLUMNS / 2], u32 number, u32 shared, const Work &work) {
+template <class Me>
+__device__ __forceinline__ void add_dq(Me me, float (&dq)[DQ_COLUMNS / 2], u32 number, u32 shared, const Work &work) {
     if (is_first_lane()) barrier_arrive(shared + DS_FREE + 8 * (number % SLOTS));
     if constexpr (WHOLE_HEADS) {
-        sum_tile<ME>(dq, shared, ME, present_place(shared, number), ME * DQ_COLUMNS, work);
+        sum_tile(me, dq, shared, me, present_place(shared, number), me * DQ_COLUMNS, work);
         return;
     }
     int place = 0;  // of the thread that has it written
@@ -217,6 +217,6 @@ __device__ __forceinline__ void add_dq(float (&dq)[DQ_COLUMNS / 2], u32 number, 
                  : "+r"(place)
                  : "r"(shared + PLACES_AT + 4 * (number % PLACES)), "r"(threadIdx.x % WARPGROUP)
                  : "memory");
-    add_tile<ME>(dq, shared + DQ_AT + ME * DQ_BYTES,
-                 work.QueryGradients + static_cast<long long>(place) * STORED + ME * ROWS * DQ_COLUMNS);
+    add_tile(me, dq, shared + DQ_AT + me * DQ_BYTES,
+                 work.QueryGradients + static_cast<long long>(place) * STORED + me * ROWS * DQ_COLUMNS);
 }
