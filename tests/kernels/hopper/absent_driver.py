@@ -1,7 +1,6 @@
 """A driver that is not there: it computes what a launch asks for, from the addresses and numbers that it hands over."""
 
 import ctypes
-from types import SimpleNamespace
 
 import torch
 
@@ -36,8 +35,8 @@ class AbsentDriver:
         monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
 
     def tensor_map(self, element, address, sizes, strides, box):
-        at = SimpleNamespace(address=1000 + len(self.maps))
-        self.maps[at.address] = (element, address, sizes, strides, box)
+        at = 1000 + len(self.maps)
+        self.maps[at] = (element, address, sizes, strides, box)
         return at
 
     def enqueue(self, config, function, parameters, extra):

@@ -13,6 +13,7 @@ from triton import knobs
 
 from attenio.kernels.hopper.descriptors import TmaDescriptor
 from attenio.kernels.replay import launches, set_replay, tape
+from attenio.kernels.replay.launcher import Launcher
 from attenio.kernels.replay.launches import LaunchRecord
 from attenio.kernels.replay.streams import forked, forks_and_joins, on_stream, stream_index
 from attenio.kernels.replay.tape import recorded
@@ -38,6 +39,8 @@ class Adding:
     def tensor_map(self, place, descriptor):
         self.maps.append(descriptor.base.data_ptr())
         return [("map", place, descriptor.base.data_ptr()), *descriptor.shape, *descriptor.strides]
+
+    repeated = Launcher.repeated
 
     def launch(self, programs, stream, arguments):
         self.streams.append(stream)

@@ -10,7 +10,8 @@ off, Triton launches the kernel itself.
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import torch
 from triton import knobs
@@ -20,6 +21,8 @@ from attenio.kernels.replay import replay_enabled
 
 # Tensor maps that are cached for a kernel: a model's layers, each with its own tensors.
 _MOST_MAPS = 4096
+# A launch that is done again: it takes a stream, and what is at the places that change.
+Repeated: TypeAlias = Callable[[int, list[Any]], None]
 
 
 class Launcher(ABC):
@@ -69,6 +72,17 @@ class Launcher(ABC):
     @abstractmethod
     def launch(self, programs: int, stream: int, arguments: Any) -> None:
         """Launch a kernel that is direct, with descriptors expanded; tensors may be given as addresses."""
+
+    def repeated(self, programs: int, arguments: list[Any], places: tuple[int, ...]) -> Repeated:
+        """The same with arguments that change at these places only."""
+
+        def launch(stream: int, changed: list[Any]) -> None:
+            given = arguments.copy()
+            for at, argument in zip(places, changed, strict=True):
+                given[at] = argument
+            self.launch(programs, stream, given)
+
+        return launch
 
 
 class TritonLauncher(Launcher):

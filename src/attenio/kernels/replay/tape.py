@@ -46,18 +46,9 @@ class _Address(NamedTuple):
         return self.value
 
 
-class _Pointer(NamedTuple):
-    """Argument ``at`` is the address of a source plus an offset."""
-
-    at: int
-    source: int
-    offset: int
-
-
 class _Map(NamedTuple):
-    """Argument ``at`` is the tensor map of a descriptor, number ``which`` of its launch, at such an address."""
+    """The tensor map of descriptor number ``which`` of a launch, at the address of a source plus an offset."""
 
-    at: int
     source: int
     offset: int
     which: int
@@ -69,13 +60,13 @@ class _Step:
     """A launch: its arguments, and which of them are addresses of sources."""
 
     def __init__(self, record: LaunchRecord, source: Callable[[Tensor], tuple[int, int] | None]) -> None:
-        self.launcher, self.programs = record.launcher, record.programs
         self.stream, self.marks = record.stream, record.marks
-        self.arguments = self.launcher.expanded(record.descriptors)
-        self.pointers: list[_Pointer] = []
-        self.maps: list[_Map] = []
+        self._launcher, arguments = record.launcher, record.launcher.expanded(record.descriptors)
+        self._pointers: list[tuple[int, int]] = []  # sources and offsets
+        self._maps: list[_Map] = []
         self.constant_tensors: list[Tensor] = []
         at = index = 0
+        of_maps, of_pointers = [], []  # where they are among the arguments
         for descriptor in record.descriptors:
             if descriptor is None:
                 at += 1
@@ -84,34 +75,35 @@ class _Step:
             if known is None:
                 self.constant_tensors.append(descriptor.base)
             else:
-                self.maps.append(_Map(at, *known, index, descriptor._replace(base=_Address(0)), {}))
+                self._maps.append(_Map(*known, index, descriptor._replace(base=_Address(0)), {}))
+                of_maps.append(at)
             at, index = at + 1 + 2 * len(descriptor.shape), index + 1
         for argument in record.arguments:
             if not isinstance(argument, Tensor):
-                self.arguments.append(argument)
+                arguments.append(argument)
                 continue
             known = source(argument)
             if known is None:
                 self.constant_tensors.append(argument)
             else:
-                self.pointers.append(_Pointer(len(self.arguments), *known))
-            self.arguments.append(argument.data_ptr())
+                self._pointers.append(known)
+                of_pointers.append(len(arguments))
+            arguments.append(argument.data_ptr())
+        self._launch = record.launcher.repeated(record.programs, arguments, (*of_pointers, *of_maps))
 
     def play(self, addresses: list[int], stream: int) -> None:
         """Launch it with its sources at these addresses."""
-        arguments = self.arguments.copy()
-        for at, source, offset in self.pointers:
-            arguments[at] = addresses[source] + offset
-        for at, source, offset, index, descriptor, maps in self.maps:
+        changed: list[Any] = [addresses[source] + offset for source, offset in self._pointers]
+        for source, offset, index, descriptor, maps in self._maps:
             address = addresses[source] + offset
             encoded = maps.get(address)
             if encoded is None:
                 if len(maps) >= _MOST_MAPS:
                     maps.clear()
                 moved = descriptor._replace(base=_Address(address))
-                encoded = maps[address] = self.launcher.tensor_map(index, moved)[0]
-            arguments[at] = encoded
-        self.launcher.launch(self.programs, stream, arguments)
+                encoded = maps[address] = self._launcher.tensor_map(index, moved)[0]
+            changed.append(encoded)
+        self._launch(stream, changed)
 
 
 class Tape:

@@ -18,12 +18,14 @@ from attenio.kernels.torch_operator.operators import (
     attended_again,
     attention_backward_operator,
     attention_operator,
+    backward_again,
     differentiated,
+    differentiated_again,
 )
-from attenio.kernels.torch_operator.schema import Arguments, BackwardArguments
+from attenio.kernels.torch_operator.schema import HEADS, Arguments, BackwardArguments
 from attenio.kernels.torch_operator.vmap import Mapped, Places, mapped, mapped_backward
 
-_BIAS, _SINKS = Arguments._fields.index("bias"), Arguments._fields.index("sinks")
+_BIAS, _SINKS, _DETERMINISTIC = map(Arguments._fields.index, ("bias", "sinks", "deterministic"))
 # Entries of a gradient in 16 bits that hold all digits of a number in 32.
 _PIECES = 3
 
@@ -149,8 +151,28 @@ class _Attention(torch.autograd.Function):
         return None, None, *_gradients(ctx, gradient, None, ctx.known, wants=Wants(*ctx.needs_input_grad[-2:]))
 
 
+class _Again(torch.autograd.Function):
+    """The same for heads of a known form: all other arguments follow from it, and are not kept anew."""
+
+    @staticmethod
+    def forward(ctx: Any, known: Known, *heads: Tensor) -> Tensor:
+        results = attended_again(heads, known, wanted=3)
+        ctx.save_for_backward(*heads, *results)
+        ctx.known, ctx.keeps = known, are_kept_as_they_are()
+        return results[0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        known, tensors = ctx.known, (*ctx.saved_tensors, gradient)
+        repeats = known.arguments[_DETERMINISTIC - HEADS] or torch.are_deterministic_algorithms_enabled()
+        if not ctx.keeps or torch.is_grad_enabled() or not is_unwatched((gradient,)):
+            return None, *_backward_operated(*backward_again(tensors, known, deterministic=repeats))[:HEADS]
+        return None, *differentiated_again(tensors, known, deterministic=repeats)[:HEADS]
+
+
 # Without the question whether ``torch.func`` transforms it: then something watches.
 _apply = super(torch.autograd.Function, _Attention).apply
+_apply_again = super(torch.autograd.Function, _Again).apply
 
 
 def unwatched(given: Arguments, known: Known | None = None) -> Tensor:
@@ -189,10 +211,14 @@ def again(tensors: tuple[Tensor, ...], known: Known) -> Tensor:
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor.requires_grad:
-                given = Arguments._make((*tensors, *known.arguments))
-                output: Tensor = _apply(given, known, given.query, given.key, given.value, given.bias, None)
+                output: Tensor
+                if len(tensors) == HEADS:
+                    output = _apply_again(known, *tensors)
+                else:
+                    given = Arguments._make((*tensors, *known.arguments))
+                    output = _apply(given, known, *given[: HEADS + 1], None)
                 return output
-    return attended_again(tensors, known)[0]
+    return attended_again(tensors, known, wanted=1)[0]
 
 
 class _Transformed(torch.autograd.Function):

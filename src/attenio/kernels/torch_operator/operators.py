@@ -20,6 +20,7 @@ from attenio.kernels.call.results import LOG2_E, Saved, with_sink
 from attenio.kernels.choice import backend_of
 from attenio.kernels.replay.repeating import Known, known_after, known_of, repeated
 from attenio.kernels.torch_operator.schema import (
+    HEADS,
     Arguments,
     BackwardArguments,
     Flat,
@@ -114,9 +115,9 @@ def attended(given: Arguments, known: Known | None, *, wanted: int) -> tuple[Ten
     return repeated(known, given.with_form, partial(attend, given), wanted)
 
 
-def attended_again(tensors: tuple[Tensor, ...], known: Known) -> tuple[Tensor, ...]:
-    """The output, or more, of a call whose form, and with it all other arguments, came before."""
-    return repeated(known, tensors, partial(_attend_again, tensors, known), wanted=1)
+def attended_again(tensors: tuple[Tensor, ...], known: Known, *, wanted: int) -> tuple[Tensor, ...]:
+    """The same of a call whose form, and with it all other arguments, came before."""
+    return repeated(known, tensors, partial(_attend_again, tensors, known), wanted)
 
 
 def _attend_again(tensors: tuple[Tensor, ...], known: Known) -> tuple[Tensor, ...]:
@@ -139,6 +140,22 @@ def differentiated(given: BackwardArguments, attended_as: Known | None = None) -
 
 def _of_heads(given: BackwardArguments) -> tuple[Tensor, ...]:
     return differentiate(given)[:3]
+
+
+def differentiated_again(tensors: tuple[Tensor, ...], known: Known, *, deterministic: bool) -> tuple[Tensor, ...]:
+    """Gradients of the heads of a call of a known form, by heads, results and the gradient of the output."""
+    after = known_after(known, tensors, repeats=deterministic)
+    if after is not None and after.tape is not None:
+        gradients: tuple[Tensor, ...] | None = after.tape.play(tensors, 3, after.stream)
+        if gradients is not None:
+            return gradients
+    return differentiated(backward_again(tensors, known, deterministic=deterministic), known)
+
+
+def backward_again(tensors: tuple[Tensor, ...], known: Known, *, deterministic: bool) -> BackwardArguments:
+    """All arguments of the gradients of such a call."""
+    given = Arguments._make((*tensors[:HEADS], *known.arguments))
+    return BackwardArguments.after(given, tensors[HEADS:], deterministic=deterministic)
 
 
 def _operate(*arguments: Any) -> tuple[Tensor, ...]:

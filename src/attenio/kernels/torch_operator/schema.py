@@ -48,7 +48,7 @@ class Arguments(NamedTuple):
     @property
     def with_form(self) -> tuple[Tensor, ...]:
         """The tensors of a call that has a form: the heads, and a mask if there is one."""
-        return self[:_HEADS] if self.bias is None else (*self[:_HEADS], self.bias)
+        return self[:HEADS] if self.bias is None else (*self[:HEADS], self.bias)
 
 
 class BackwardArguments(NamedTuple):
@@ -79,6 +79,15 @@ class BackwardArguments(NamedTuple):
     sinks: Tensor | None = None
     softcap: float = 0.0
 
+    @classmethod
+    def after(
+        cls, given: Arguments, results_and_gradient: tuple[Tensor, ...], *, deterministic: bool
+    ) -> "BackwardArguments":
+        """Those of a call's gradients, by its arguments, its results and the gradient of its output."""
+        numbers = given.scale, given.below, given.above, given.query_block, given.key_block, given.dropout_p
+        tensors = *given[:_NUMBERS], *results_and_gradient
+        return cls._make((*tensors, *numbers, deterministic, False, given.sinks, given.softcap))
+
     @property
     def tensors(self) -> tuple[Tensor | None, ...]:
         """All that may be tensors."""
@@ -97,7 +106,7 @@ class BackwardArguments(NamedTuple):
 
 Flat = Arguments | BackwardArguments
 # Heads come first, and numbers behind all tensors; slices take less time than names.
-_HEADS = Arguments._fields.index("bias")
+HEADS = Arguments._fields.index("bias")
 _NUMBERS = Arguments._fields.index("scale")
 _SINKS = Arguments._fields.index("sinks")
 _BACKWARD_NUMBERS = BackwardArguments._fields.index("scale")

@@ -24,16 +24,21 @@ class DriverError(RuntimeError):
     """A call of the driver that failed, by name."""
 
 
-class TensorMap:
-    """A tensor map, which a kernel takes by value: 128 bytes at a multiple of 64."""
+class TensorMap(int):
+    """A tensor map, which a kernel takes by value: 128 bytes at a multiple of 64. The number is where they are."""
 
-    def __init__(self) -> None:
-        self._memory = ctypes.create_string_buffer(128 + 63)
-        self.address = -(-ctypes.addressof(self._memory) // 64) * 64
+    _memory: Any
+
+    def __new__(cls) -> "TensorMap":
+        """Memory for one."""
+        memory = ctypes.create_string_buffer(128 + 63)
+        new = super().__new__(cls, -(-ctypes.addressof(memory) // 64) * 64)
+        new._memory = memory
+        return new
 
 
 # ``CUlaunchConfig``: blocks, threads and bytes of shared memory, the stream, and attributes, which are at an address.
-_CONFIG = Struct("@7IPPI")
+_CONFIG, _STREAM_AT, _POINTER = Struct("@7IPPI"), Struct("@7I0P").size, Struct("@P")
 # ``CUlaunchAttribute``: which it is, and its value, of 64 bytes.
 _ATTRIBUTE = Struct("@Ixxxxi60x")
 # Types of a parameter's fields, as ``struct`` calls them.
@@ -86,7 +91,7 @@ def tensor_map(
     rank = len(sizes)
     encoded = TensorMap()
     _call(
-        "cuTensorMapEncodeTiled", c_void_p(encoded.address), _TYPES[element], c_uint32(rank), c_void_p(address),
+        "cuTensorMapEncodeTiled", c_void_p(encoded), _TYPES[element], c_uint32(rank), c_void_p(address),
         (c_uint64 * rank)(*reversed(sizes)), (c_uint64 * (rank - 1))(*(2 * each for each in reversed(strides[:-1]))),
         (c_uint32 * rank)(*reversed(box)), (c_uint32 * rank)(*(1,) * rank), _NO_INTERLEAVE, _SWIZZLES[2 * box[-1]],
         _PROMOTE_256_BYTES, _FILL_WITH_ZEROS,
@@ -124,8 +129,30 @@ class KernelLaunch:
     def __call__(self, programs: int, stream: int, maps: Iterable[int], work: Iterable[Any]) -> None:
         """Launch it on a stream; tensor maps are at these addresses, and these are the fields of ``work``."""
         with self._writing:  # until the driver has read it
-            _CONFIG.pack_into(self._config, 0, programs, *self._block, stream, *self._attributes)
-            self._places.pack_into(self._parameters, 0, *maps, self._work_at)
-            self._fields.pack_into(self._work, 0, *work)
+            self.write(programs, stream, maps, work)
             status = self._enqueue(self._config_at, self._function, self._parameters_at, None)
         _expect_success("cuLaunchKernelEx", status)
+
+    def write(self, programs: int, stream: int, maps: Iterable[int], work: Iterable[Any]) -> None:
+        """What the driver reads in a launch."""
+        _CONFIG.pack_into(self._config, 0, programs, *self._block, stream, *self._attributes)
+        self._places.pack_into(self._parameters, 0, *maps, self._work_at)
+        self._fields.pack_into(self._work, 0, *work)
+
+    def again(self, stream: int, places: Iterable[tuple[Any, int]], addresses: Iterable[int]) -> None:
+        """The launch that was written, on a stream, with other addresses at some places."""
+        with self._writing:
+            _POINTER.pack_into(self._config, _STREAM_AT, stream)
+            for (memory, at), address in zip(places, addresses, strict=True):
+                _POINTER.pack_into(memory, at, address)
+            status = self._enqueue(self._config_at, self._function, self._parameters_at, None)
+        if status:
+            _expect_success("cuLaunchKernelEx", status)
+
+    def place_of_map(self, index: int) -> tuple[Any, int]:
+        """Where the address of a tensor map is written."""
+        return self._parameters, _POINTER.size * index
+
+    def place_of_field(self, offset: int) -> tuple[Any, int]:
+        """Where a field of ``work`` is written."""
+        return self._work, offset

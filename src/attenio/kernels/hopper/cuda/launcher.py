@@ -7,7 +7,7 @@ import torch
 
 from attenio.kernels.hopper.cuda import driver
 from attenio.kernels.hopper.cuda.compiler import compiled
-from attenio.kernels.replay.launcher import Launcher
+from attenio.kernels.replay.launcher import Launcher, Repeated
 
 ELEMENTS = {torch.bfloat16: "bf16", torch.float16: "f16"}
 WARPGROUP = 128
@@ -36,6 +36,7 @@ class CudaLauncher(Launcher):
     def __init__(self, kernel: CudaKernel) -> None:
         super().__init__()
         self._kernel, self._fields = kernel, len(kernel.work._fields_)
+        self._names = [field[0] for field in kernel.work._fields_]
         self._function = driver.loaded_function(compiled(kernel.text), kernel.name, kernel.shared_bytes)
         self._launch: driver.KernelLaunch | None = None
 
@@ -51,10 +52,29 @@ class CudaLauncher(Launcher):
 
     def launch(self, programs: int, stream: int, arguments: Any) -> None:
         """Launch it with descriptors expanded, and tensors given as addresses, 0 where there is none."""
-        maps, work = arguments[: -self._fields : _PER_MAP], arguments[-self._fields :]
+        maps, work = self._parted(arguments)
         if self._launch is None:
-            kernel = self._kernel
-            self._launch = driver.KernelLaunch(
-                self._function, kernel.threads, kernel.shared_bytes, len(maps), kernel.work, overlaps=kernel.overlaps
-            )  # fmt: skip
-        self._launch(programs, stream, [each.address for each in maps], work)
+            self._launch = self._new_launch(len(maps))
+        self._launch(programs, stream, maps, work)
+
+    def repeated(self, programs: int, arguments: list[Any], places: tuple[int, ...]) -> Repeated:
+        """Written once to memory of its own: a launch writes the addresses that change, and nothing else."""
+        maps, work = self._parted(arguments)
+        launch, offsets = self._new_launch(len(maps)), [getattr(self._kernel.work, name).offset for name in self._names]
+        launch.write(programs, 0, maps, work)
+        first = len(arguments) - self._fields
+        written = [
+            launch.place_of_map(at // _PER_MAP) if at < first else launch.place_of_field(offsets[at - first])
+            for at in places
+        ]
+        return lambda stream, addresses: launch.again(stream, written, addresses)
+
+    def _parted(self, arguments: Any) -> tuple[Any, Any]:
+        """Tensor maps, and the fields of ``work``."""
+        return arguments[: -self._fields : _PER_MAP], arguments[-self._fields :]
+
+    def _new_launch(self, maps: int) -> driver.KernelLaunch:
+        kernel = self._kernel
+        return driver.KernelLaunch(
+            self._function, kernel.threads, kernel.shared_bytes, maps, kernel.work, overlaps=kernel.overlaps
+        )
