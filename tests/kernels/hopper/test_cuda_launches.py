@@ -1,9 +1,14 @@
 """Launches of the CUDA kernel with a driver that is not there: what they hand over is all that the kernel goes by."""
 
+import ctypes
+import gc
+import weakref
 from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
 
@@ -21,8 +26,9 @@ from attenio.kernels.hopper.backward.config import BackwardCall, config_of, take
 from attenio.kernels.hopper.backward.masks import VisibleRows
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
 from attenio.kernels.hopper.cuda import attenio as cuda
-from attenio.kernels.hopper.cuda import driver, key_stationary
+from attenio.kernels.hopper.cuda import driver, key_stationary, launcher
 from attenio.kernels.hopper.cuda.key_stationary import GradientWork, launch_key_stationary
+from attenio.kernels.hopper.cuda.launcher import CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.proving import forward_by_definition, gradients_by_definition
 from attenio.kernels.hopper.tiles import SHARED_BYTES
@@ -198,6 +204,63 @@ def test_whole_heads_are_short_ones_that_fill_the_programs(monkeypatch, shape, d
     group = shape[1] // shape[2]
     seen = Visibility(group=group) if above is None else Visibility(group=group, above=above)
     assert takes_whole_heads(problem_of(drawn(shape, (d, d)), seen), d) == expected
+
+
+_MAPS, _NUMBERS = 4, len(GradientWork._fields_)
+
+
+class Written:
+    """What a launch lets the driver read: sizes and stream, addresses of tensor maps, and the last structure."""
+
+    def __init__(self, patched):
+        self.seen = []
+        patched.setattr(driver, "loaded_function", lambda *_given: "kernel")
+        patched.setattr(driver, "enqueuing", lambda: self.enqueue)
+        patched.setattr(launcher, "compiled", lambda text: b"cubin")
+        kernel = CudaKernel("kernel", "", "bf16", 384, 1000, GradientWork)
+        self.launcher = CudaLauncher(kernel)
+
+    def enqueue(self, config, function, parameters, extra):
+        *maps, work = (ctypes.c_void_p * (_MAPS + 1)).from_address(parameters)
+        self.seen.append((ctypes.string_at(config, 52), maps, ctypes.string_at(work, ctypes.sizeof(GradientWork))))
+        return 0
+
+
+@given(data=st.data())
+def test_a_recorded_launch_reads_the_same_as_one_that_is_written_anew(data):
+    addresses = st.integers(1, 2**48)
+    first = [each for _ in range(_MAPS) for each in (data.draw(addresses), *range(8))]
+    numbers = [data.draw(st.integers(-(2**31), 2**31 - 1)) for _ in range(_NUMBERS - 8)]
+    arguments = [*first, *data.draw(st.lists(addresses, min_size=6, max_size=6)), *numbers, 0.5, 2.0]
+    pointers = [9 * index for index in range(_MAPS)] + [9 * _MAPS + index for index in range(6)]
+    places = tuple(data.draw(st.lists(st.sampled_from(pointers), unique=True)))
+    with pytest.MonkeyPatch.context() as patched:
+        written = Written(patched)
+        again = written.launcher.repeated(17, arguments.copy(), places)
+        for stream in (5, 2**40, 0):
+            changed = [data.draw(addresses) for _ in places]
+            for at, address in zip(places, changed, strict=True):
+                arguments[at] = address
+            again(stream, changed)
+            written.launcher.launch(17, stream, arguments)
+    recorded, anew = written.seen[::2], written.seen[1::2]
+    assert recorded == anew and len(recorded) == 3
+
+
+def test_a_recorded_launch_keeps_the_tensor_maps_that_it_reads(monkeypatch):
+    written = Written(monkeypatch)
+    maps = [driver.TensorMap() for _ in range(_MAPS)]
+    memory_of_first = weakref.ref(maps[0]._memory)
+    arguments = [each for tensor_map in maps for each in (tensor_map, *range(8))]
+    again = written.launcher.repeated(17, [*arguments, *range(1, _NUMBERS - 1), 0.5, 2.0], ())
+    first = int(maps[0])
+    del maps, arguments
+    gc.collect()
+    again(0, [])
+    assert memory_of_first() is not None and written.seen[0][1][0] == first
+    del again
+    gc.collect()
+    assert memory_of_first() is None
 
 
 def test_what_the_driver_refuses_is_told_by_name(found, monkeypatch):

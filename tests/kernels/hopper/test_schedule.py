@@ -20,14 +20,34 @@ def lists_of(found):
     heads=st.integers(1, 12),
     programs=st.integers(1, 20),
     at_once=st.integers(0, 5),
+    one_by_one=st.booleans(),
 )
-def test_every_row_tile_of_every_head_is_computed_once(lengths, heads, programs, at_once):
-    found = schedule(np.array(lengths), heads, programs=programs, heads_at_once=at_once)
+def test_every_row_tile_of_every_head_is_computed_once(lengths, heads, programs, at_once, one_by_one):
+    found = schedule(np.array(lengths), heads, programs=programs, heads_at_once=at_once, one_by_one=one_by_one)
     entries = found.entries[:-1]
     assert found.starts[-1] == len(entries) and len(found.starts) <= programs + 1
     computed = sorted((int(head), int(code) // 2) for head, code, *_ in entries)
     assert computed == [(head, tile) for head in range(heads) for tile in range(len(lengths))]
     assert all(len(each) > 0 for each in lists_of(found))
+
+
+@given(
+    lengths=st.lists(st.integers(1, 8), min_size=2, max_size=8, unique=True),
+    heads=st.integers(1, 12),
+    programs=st.integers(1, 20),
+    at_once=st.integers(1, 5),
+)
+def test_heads_come_one_by_one_only_where_programs_finish_about_as_near_together(lengths, heads, programs, at_once):
+    given = {"programs": programs, "heads_at_once": at_once}
+    lengths = np.array(lengths)
+    found, before = (schedule(lengths, heads, **given, one_by_one=each) for each in (True, False))
+    last, best = (
+        max(sum(lengths[code // 2] + OVERHEAD for _, code, *_ in each) for each in lists_of(lists))
+        for lists in (found, before)
+    )
+    assert last <= 1.05 * best + 1e-9
+    (alone,) = lists_of(schedule(lengths, heads, programs=1, heads_at_once=heads, one_by_one=True))
+    assert [head for head, *_ in alone] == sorted([*range(heads)] * len(lengths))
 
 
 @given(

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import torch
 
 from attenio import attention
 from attenio.errors import InvalidInput
+from attenio.kernels.call.checks import NotComputed
 from attenio.kernels.replay import repeating
 from attenio.kernels.replay.repeating import known_after, known_of
 from attenio.kernels.torch_operator import operators
@@ -173,6 +174,29 @@ def test_what_was_kept_is_looked_at_anew_where_other_data_came_in_its_place(coun
     with pytest.raises(RuntimeError):
         torch.autograd.grad(output.sum(), leaves)
     assert counts["played"] == before + 2  # the calls, and not their gradients
+
+
+@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("changed", [torch.Tensor.half, lambda saved: saved.mT.contiguous().mT], ids=["type", "step"])
+def test_a_hook_on_anything_that_was_saved_makes_another_form(counts, place, changed):
+    for _ in range(3):
+        leaves = tuple(x.requires_grad_() for x in heads())
+        torch.autograd.grad(attention(*leaves, enable_gqa=True).sum(), leaves)
+    before = counts["played"]
+    output = attention(*leaves, enable_gqa=True)
+    output.grad_fn._raw_saved_tensors[place].register_hooks(changed, lambda packed: packed)
+    with suppress(RuntimeError):  # types that do not go together
+        torch.autograd.grad(output.sum(), leaves)
+    assert counts["played"] == before + 1  # the call, and not its gradients
+
+
+def test_a_second_derivative_is_refused_behind_a_known_form(counts):
+    for _ in range(4):
+        leaves = tuple(x.requires_grad_() for x in heads())
+        output = attention(*leaves, enable_gqa=True)
+        (first,) = torch.autograd.grad(output.sum(), leaves[:1], create_graph=True)
+        with pytest.raises(NotComputed, match="no second derivative"):
+            torch.autograd.grad(first.sum(), leaves)
 
 
 def test_gradients_that_are_more_than_their_memory_are_seen_also_behind_a_known_form(counts):

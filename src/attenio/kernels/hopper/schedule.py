@@ -21,7 +21,7 @@ from attenio.kernels.replay.standing_in import Awaited
 # Numbers of an entry, as in the kernels.
 ENTRY = 4
 # What a row tile costs besides its key tiles (its queries, its output, an empty pipeline), in key tiles: 1.9 in the
-# median of ``tile_times.json``.
+# median of the tiles with masks in ``tile_times.json``.
 OVERHEAD = 2.0
 # Longer lists are dealt out in turns: with so many tiles a program the order hardly matters any more.
 _MOST_SIMULATED = 2**17 - 1

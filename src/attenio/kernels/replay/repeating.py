@@ -24,8 +24,6 @@ _FIXED = frozenset((NoneType, bool, int, float))
 _MOST = 1024
 # What is done once for a process or a stream may prevent a recording, but not for long.
 _TRIES = 4
-# Queries, keys and values come first.
-_HEADS = 3
 
 
 class Known:
@@ -72,14 +70,14 @@ def forget() -> None:
 def known_after(known: Known, tensors: Tensors, *, repeats: bool) -> Known | None:
     """The same for the gradients of a call of a known form: its tensors and results as saved, and their gradient.
 
-    Autograd sees to it that sizes and types of the gradient are those of the output, and that results come back as they
-    were, but not that heads do: ``tensor.data = ...`` gives them another memory. Hooks on saved tensors would give
-    others for all; what is known is not asked for then.
+    Autograd sees to it that sizes and types of the gradient are those of the output, but not that what it saved comes
+    back as it was: a hook on one saved tensor may give another, a result too, and so does ``tensor.data = ...``. Hooks
+    on all that is saved are seen when it is; what is known is not asked for then.
     """
     stream, places = _stream_of(tensors[0]), [tensor.data_ptr() for tensor in tensors]
     if stream is None or not _are_aligned(places):
         return None
-    form = (stream, repeats, tensors[-1].stride(), *map(places.index, places), *_sizes_of(tensors[:_HEADS]))
+    form = (stream, repeats, tensors[-1].stride(), *map(places.index, places), *_sizes_of(tensors[:-1]))
     after = known.after.get(form)
     return _first(known.after, form, stream) if after is None else after
 

@@ -134,9 +134,10 @@ class KernelLaunch:
         _expect_success("cuLaunchKernelEx", status)
 
     def write(self, programs: int, stream: int, maps: Iterable[int], work: Iterable[Any]) -> None:
-        """What the driver reads in a launch."""
+        """What the driver reads in a launch. Tensor maps stay where they are as long as it may be done again."""
+        self._maps = tuple(maps)
         _CONFIG.pack_into(self._config, 0, programs, *self._block, stream, *self._attributes)
-        self._places.pack_into(self._parameters, 0, *maps, self._work_at)
+        self._places.pack_into(self._parameters, 0, *self._maps, self._work_at)
         self._fields.pack_into(self._work, 0, *work)
 
     def again(self, stream: int, places: Iterable[tuple[Any, int]], addresses: Iterable[int]) -> None:
