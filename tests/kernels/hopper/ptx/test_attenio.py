@@ -1,0 +1,38 @@
+"""Outputs by the kernel in CUDA C++, interpreted: right in every order, and what is wrong with its turns is found."""
+
+import pytest
+
+pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
+
+from tests.kernels.hopper.ptx.interpreting import Heads, attended, off
+from tests.kernels.hopper.ptx.shared import Fault
+
+from attenio.kernels.hopper.cuda import compiler
+from attenio.kernels.hopper.cuda.tiles import cuda_tiles
+
+pytestmark = pytest.mark.skipif(compiler.library() is None, reason="NVRTC is not installed")
+
+CAUSAL = Heads((1, 2, 1, 200, 250), (64, 64), above=50)
+# Three consumers that take turns, and fewer stages than key tiles.
+(TILES,) = (each for each in cuda_tiles(64, 64) if (each.consumers, each.key_tile) == (3, 64))
+
+
+@pytest.mark.parametrize(
+    "heads, seed", [(CAUSAL, 0), (CAUSAL, 1), (Heads((2, 1, 1, 150, 150), (64, 64), above=20, below=-70), 2)], ids=str
+)
+def test_outputs_are_those_of_the_definition_in_every_order(heads, seed):
+    mine, right = attended(heads, TILES, seed=seed)
+    assert off(mine, right) < 2.0**-7
+
+
+def test_a_stage_that_is_freed_too_early_is_found():
+    freed = "    if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);\n    rescale(o, rows);"
+    early = "    products_wait<1>(s);\n"
+
+    def edited(text):
+        assert freed in text
+        text = text.replace(freed, "    rescale(o, rows);")
+        return text.replace(early, f"    if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);\n{early}")
+
+    with pytest.raises(Fault, match="written without waiting for who reads it"):
+        attended(CAUSAL, TILES, seed=0, edited=edited)
