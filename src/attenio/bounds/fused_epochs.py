@@ -1,7 +1,7 @@
 """Fused epochs: in a small fast memory both products of attention have to be paid for."""
 
 from attenio.bounds.epochs import best_over_epochs, products_per_epoch
-from attenio.bounds.floats import Floats, larger, root, rounded_down, smaller, where
+from attenio.bounds.floats import Floats, any_of, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.bounds.whole_products import budget_with_few_fresh_pairs, whole_product_words
 from attenio.workload import Workload
@@ -9,15 +9,19 @@ from attenio.workload import Workload
 
 def fused_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""
+    square = d * d
+    small = 2.0 * fast_words <= 5.0 * square
+    if not any_of(small):  # nor are there whole products
+        return where(small, 0.0, 0.0)
 
     def leading(length: Floats) -> Floats:
         budget = fast_words + length
-        lighter = root(larger(d * d - budget / 10.0, 0.0))
-        weighted = where(6.0 * budget <= 11.0 * d * d, d, lighter)  # the weight of a score product times d
+        lighter = root(larger(square - budget / 10.0, 0.0))
+        weighted = where(6.0 * budget <= 11.0 * square, d, lighter)  # the weight of a score product times d
         words = length * (scores * (value_dim + weighted) / products_per_epoch(budget))
-        return where(budget <= 5.0 * d * d, words, 0.0)
+        return where(budget <= 5.0 * square, words, 0.0)
 
-    longest = smaller(larger(rounded_down(11.0 * d * d / 6.0) - fast_words, fast_words), 2.0 * fast_words)
+    longest = smaller(larger(rounded_down(11.0 * square / 6.0) - fast_words, fast_words), 2.0 * fast_words)
     lengths = (fast_words, rounded_down(1.5 * fast_words), rounded_down(1.75 * fast_words), longest, 2.0 * fast_words)
     few = budget_with_few_fresh_pairs(d)
     best = best_over_epochs(lengths, leading, fast_words, units, free=scores)

@@ -1,6 +1,6 @@
 """Mask edges: where rows begin or end one after the other, rectangles of rows and keys cover what no row needs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from attenio.bounds.backward.gradient_rows import (
@@ -20,11 +20,13 @@ from attenio.masks import Causal, SlidingWindow
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import smaller as counts_smaller
+from attenio.masks.patterns.sums import sum_clipped
 from attenio.masks.patterns.sums import where as counts_where
 from attenio.workload import Direction, Workload
 
 # What is subtracted from the work of an epoch, and this work, are products in floating point.
 _SAFETY = 1.0 - 1e-12
+_ROUNDED = 1.0 + 1e-9
 # Budgets of an epoch that are tried, in fast memories. Pairs in a strip weigh as much more as leaves held pairs no
 # better than fresh ones, up to a limit from where on the corners of the edges hardly change.
 _TRIED = (2.0, 2.1, 2.2, 2.35, 2.5, 2.6, 3.0, 3.3)
@@ -54,12 +56,22 @@ def edges_of_band(band: Band, sharing: Floats, total: Callable[[Counts], Floats]
     ends, begins = band.end_key(0 * band.rows) < band.keys, band.first_key(band.rows - 1) > 0
     width = band.left + band.right + 1
 
+    last, first = band.shift + band.right + 1, band.shift - band.left  # of row 0: one past its last key, and its first
+
+    def before(key: Counts) -> Counts:
+        """Scores of all rows before a key that moves on with them, which is this one for row 0."""
+        return sum_clipped(0, band.rows - 1, 1, key, band.keys)
+
+    none = 0 * band.rows
+    before_last = before(last) if any_of(ends) else none
+    before_first = before(first) if any_of(begins) else none
+
     def strips(depth: Floats) -> Floats:
         deep = int(depth) if type(depth) is float else depth.astype("int64")
-        sides = {"rows": band.rows, "keys": band.keys, "shift": band.shift}
-        last = Band(**sides, left=deep - 1 - band.right, right=band.right)
-        first = Band(**sides, left=band.left, right=deep - 1 - band.left)
-        return total(counts_where(ends, last.scores, 0) + counts_where(begins, first.scores, 0))
+        scores = counts_where(ends, before_last - before(last - deep), 0) if any_of(ends) else none
+        if any_of(begins):
+            scores = scores + counts_where(begins, before(first + deep) - before_first, 0)
+        return total(scores)
 
     deepest = counts_where(ends & begins, width // 2, width)
     length = strips(deepest * 0.0 + 1.0)
@@ -164,29 +176,62 @@ def edge_words(
     """The bound in whole words, for floats or arrays of floats, on one fast memory; ``sums`` counts those of rows."""
     best: Floats = 0.0
     for epoch in epochs_of(d, value_dim, direction, sums=sums):
-        for share in _TRIED:
-            best = larger(best, _words(edges, epoch, share * fast_words, fast_words))
+        tried: Iterable[_Strips] = (_strips_for(edges, epoch, share * fast_words, fast_words) for share in _TRIED)
+        if type(fast_words) is float:
+            tried = sorted(tried, key=_Strips.at_most, reverse=True)
+        for strips in tried:
+            if any_of(strips.most > best):
+                best = larger(best, _words(edges, epoch, strips, fast_words))
     return where(edges.deepest >= 1.0, best, 0.0)
 
 
-def _words(edges: Edges, epoch: Epoch, tried: Floats, fast_words: Floats) -> Floats:
-    """With strips that are best for epochs of so many words."""
-    fresh = tried * tried / 4.0
-    more = smaller(larger(fresh / epoch.held(tried) - 1.0, _LEAST), _STEEPEST)
+class _Strips(NamedTuple):
+    """Strips along the edges: what all pairs weigh with them, and how many times as much those in strips do.
+
+    ``beyond`` is what rows and keys at an edge weigh beyond their pairs, ``done`` the most that an epoch does, and
+    ``most`` words that the bound does not exceed.
+    """
+
+    work: Floats
+    times: Floats
+    beyond: Floats
+    done: Floats
+    most: Floats
+
+    def at_most(self) -> Floats:
+        """To sort them by: the most promising first, after which few others have to be tried."""
+        return self.most
+
+
+def _strips_for(edges: Edges, epoch: Epoch, tried: Floats, fast_words: Floats) -> _Strips:
+    """Strips that are best for epochs of so many words.
+
+    An epoch that does y, of which corners do c, needs no more than 2 root(y - c) words, as pairs may be made afresh.
+    So k epochs of G/k say M + k (2 root(G/k - c) - M) at most, which for any k is M + G/s or less with s² = M s + c.
+    """
+    fresh, held = tried * tried / 4.0, epoch.held(tried)
+    more = smaller(larger(fresh / held - 1.0, _LEAST), _STEEPEST)
     corner = edges.count * edges.sharing * epoch.room * corner_weight(more)
     line, scores = more * edges.length, larger(edges.scores, 1.0)
     under = corner * scores + root(corner * corner * scores * scores + corner * line * line * fresh)
     depth = smaller(larger(rounded_down(line * fresh / under), 1.0), larger(edges.deepest, 1.0))
     beyond, times = corner * depth * depth, 1.0 + more
     work = epoch.of_pair * (edges.scores + more * edges.strips(depth)) - epoch.of_row * times * edges.rows
+    work = larger(work, 0.0)
+    words = (fast_words + root(fast_words * fast_words + 4.0 * beyond)) / 2.0
+    most = (fast_words + work / words) * _ROUNDED - epoch.free * edges.rows
+    return _Strips(work, times, beyond, larger(fresh, times * held) + beyond, most)
+
+
+def _words(edges: Edges, epoch: Epoch, strips: _Strips, fast_words: Floats) -> Floats:
+    """The bound with such strips."""
 
     def budget(part: Floats) -> Floats:
         """Words that an epoch needs for so much; none if its corners may do that."""
-        rest = part * _SAFETY - beyond
-        return where(rest > 0.0, epoch.budget(larger(rest, 1.0), times), 0.0)
+        rest = part * _SAFETY - strips.beyond
+        return where(rest > 0.0, epoch.budget(larger(rest, 1.0), strips.times), 0.0)
 
-    done = larger(fresh, times * epoch.held(tried)) + beyond
-    best = best_whole_epochs((larger(work, 0.0) / done,), larger(work, 0.0), budget, fast_words)
+    best = best_whole_epochs((strips.work / strips.done,), strips.work, budget, fast_words)
     return larger(best - epoch.free * edges.rows, 0.0)
 
 

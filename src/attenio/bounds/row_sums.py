@@ -1,6 +1,6 @@
 """Row sums: a row that takes up values holds the sum of its probabilities too, a word beside query and output."""
 
-from attenio.bounds.floats import Floats, larger, root, smaller, where
+from attenio.bounds.floats import Floats, any_of, larger, root, smaller, where
 from attenio.bounds.lower_bound import FORWARD_SUMS, OWN_ROW_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import products_from_held_scores
 from attenio.bounds.whole_epochs import best_whole_epochs
@@ -16,8 +16,9 @@ _SHARES = (2.0, 2.2, 2.5)
 
 def weights(d: Floats, value_dim: Floats) -> tuple[Floats, Floats]:
     """What a product p·v and what a term of a row's sum weigh, next to words of a row times words of a key."""
-    both = d + smaller(d, value_dim)
-    return both * both / smaller(d, value_dim), both
+    narrow = smaller(d, value_dim)
+    both = d + narrow
+    return both * both / narrow, both
 
 
 def work_per_epoch(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
@@ -37,13 +38,16 @@ def budget_for(work: Floats, d: Floats, value_dim: Floats, times: Floats = 1.0) 
     None where held pairs do more than fresh ones within 3dv² words. From there on, with s for the root of dv² + A less
     dv, they do (product dv + term) s² + 2 dv term s.
     """
+    fresh, part = 2.0 * root(work), work / times
+    held_do_more = work_with_held_pairs(fresh, d, value_dim) > part
+    if not any_of(held_do_more):
+        return fresh
     product, term = weights(d, value_dim)
-    fresh = 2.0 * root(work)
-    square, line, part = product * value_dim + term, value_dim * term, work / times
+    square, line = product * value_dim + term, value_dim * term
     side = part / (root(line * line + square * part) + line)
     held = side * side + 2.0 * value_dim * side
     held = where(held > 3.0 * value_dim * value_dim, held, 0.0)
-    return where(work_with_held_pairs(fresh, d, value_dim) <= part, fresh, smaller(fresh, held))
+    return where(held_do_more, smaller(fresh, held), fresh)
 
 
 def row_sum_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats, fast_words: Floats) -> Floats:

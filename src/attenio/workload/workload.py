@@ -1,6 +1,5 @@
 """What is computed: shapes, heads, mask and element type of one attention call."""
 
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, Unpack, assert_never, get_args
 
@@ -258,9 +257,9 @@ class Workload:
         asked = Direction.named(direction)
         if asked is self.direction:
             return self
-        other = copy(self)
+        other = object.__new__(Workload)
+        other.__dict__.update(self.__dict__, direction=asked)
         other.__dict__.pop("compulsory_words", None)
-        object.__setattr__(other, "direction", asked)
         other._check_direction()
         return other
 

@@ -9,15 +9,14 @@ from attenio.bounds.recomputed_scores import counted_products
 from attenio.bounds.whole_products import budget_without_fresh_pairs, whole_product_words
 from attenio.workload import Workload
 
-# What products for dQ and dK count beside those for dP, which decides what those of scores count: each is a theorem.
-_COUNTS = (0.76, 0.8, 0.838)
+# What products for dQ and dK count beside those for dP, and what those of scores then do: each is a theorem.
+_COUNTS = tuple((late, 2.0 * late * sqrt(1.0 - late * late)) for late in (0.76, 0.8, 0.838))
 
 
 def _counted(d: Floats, value_dim: Floats) -> Floats:
     """The products of a pair that count at any size of fast memory, of 3d + 2dv."""
     best: Floats = 0.0
-    for late in _COUNTS:
-        early = 2.0 * late * sqrt(1.0 - late * late)
+    for late, early in _COUNTS:
         counted = counted_products(early * d, value_dim) + counted_products(value_dim, 2.0 * late * d)
         best = larger(best, counted)
     return best

@@ -1,7 +1,7 @@
 """Fused epochs of the gradient: in a small fast memory dP has to be paid for beside the three gradients."""
 
 from attenio.bounds.epochs import best_over_epochs, products_per_epoch
-from attenio.bounds.floats import Floats, larger, root, rounded_down, smaller, where
+from attenio.bounds.floats import Floats, any_of, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.bounds.whole_products import budget_without_fresh_pairs, whole_product_words
 from attenio.workload import Workload
@@ -17,6 +17,9 @@ def fused_gradient_words(
     scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0
 ) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""
+    small = 3.0 * fast_words <= 2.0 * d * d
+    if not any_of(small):  # nor are there whole products
+        return where(small, 0.0, 0.0)
 
     def leading(length: Floats) -> Floats:
         budget = fast_words + length
