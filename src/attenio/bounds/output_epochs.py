@@ -1,16 +1,17 @@
 """Output epochs: rows of queries and rows of outputs compete for the same fast memory."""
 
 from attenio.bounds.epochs import best_over_epochs, products_per_epoch
-from attenio.bounds.floats import Floats, larger, root, rounded_down, smaller, where
+from attenio.bounds.floats import Floats, any_of, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units, entries_in_words
 from attenio.workload import Workload
 
 
 def products_from_held_scores(budget: Floats, value_dim: Floats) -> Floats:
     """The most products p·v in an epoch whose probabilities all flow in."""
-    capped = root(value_dim * value_dim + budget) - value_dim
-    uncapped = products_per_epoch(budget)
-    return where(budget <= 3.0 * value_dim * value_dim, uncapped, value_dim * capped * capped)
+    square = value_dim * value_dim
+    side, few = root(square + budget) - value_dim, budget <= 3.0 * square
+    capped = value_dim * side * side
+    return where(few, products_per_epoch(budget), capped) if any_of(few) else capped
 
 
 def _from_fresh_scores(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
