@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from math import inf
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from attenio.granularity import largest_size
 from attenio.planning.plan import MovingTiles, Tiles
@@ -20,19 +20,12 @@ from attenio.planning.words.form import (
     Form,
     Held,
     KeptTile,
-    KeyRing,
     Phase,
     Product,
     Rectangle,
     Resident,
-    RollingTile,
     RowTile,
-    WholeRows,
 )
-from attenio.planning.words.left_over import LeftOver
-from attenio.planning.words.stacked_rows import StackedRows
-from attenio.planning.words.staying_sums import StayingSums
-from attenio.planning.words.waiting_rows import WaitingRows
 
 # Answers that a pattern of blocks keeps.
 _MOST_ANSWERS = 4096
@@ -170,8 +163,6 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             return _best_rows(problems, phase, fast_words, spare)
         case KeptTile():
             return _best_kept(problems, phase, fast_words, spare)
-        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | LeftOver() | KeyRing() | WholeRows():
-            return _PhaseTiles(*best) if (best := best_for_some(problems, phase, fast_words, spare)) else None
         case Rectangle():
             rooms = tuple(_room(held, fast_words) for held in phase.held)
             limit = None if spare is None else spare // problems.group
@@ -188,7 +179,7 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
         case Resident():
             return _best_resident(problems, phase, fast_words)
         case _:
-            assert_never(phase)
+            return _PhaseTiles(*best) if (best := best_for_some(problems, phase, fast_words, spare)) else None
 
 
 def _best_resident(problems: Problems, phase: Resident, fast_words: int) -> _PhaseTiles | None:
@@ -296,20 +287,18 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
             return _row_floor(problems, phase, fast_words, spare)
         case KeptTile():
             return _kept_floor(problems, phase, fast_words, spare if closely else -inf)
-        case RollingTile() | WaitingRows() | StackedRows() | StayingSums() | LeftOver() | KeyRing() | WholeRows():
-            return floor_for_some(problems, phase, fast_words)
+        case Product():
+            return product_floor(problems, phase, fast_words)
         case Rectangle():
             rooms = tuple([_room(held, fast_words) for held in phase.held])
             if min([row_room(problems, room) for room in rooms]) < 1:
                 return inf
             words = RectangleWords(problems, phase.visits, phase.loads, phase.saved, phase.may_pass)
             return problems.group * words.floor(rooms)
-        case Product():
-            return product_floor(problems, phase, fast_words)
         case Resident():
             return inf if most_resident(problems, phase, fast_words) < 0 else 0
         case _:
-            assert_never(phase)
+            return floor_for_some(problems, phase, fast_words, spare)
 
 
 def _kept_floor(problems: Problems, phase: KeptTile, fast_words: int, spare: float) -> float:

@@ -7,6 +7,8 @@ and arrays for many cases at once: an expression in this folder works with both.
 """
 
 from dataclasses import dataclass
+from itertools import repeat
+from operator import mul
 from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
@@ -45,10 +47,7 @@ class CountSum:
 
     def of(self, counted: object) -> Counts:
         """The sum for problems, or cases, whose counts are known."""
-        total: Counts = 0
-        for name, weight in self.weights.items():
-            total += weight * getattr(counted, name)
-        return total
+        return sum(map(mul, self.weights.values(), map(getattr, repeat(counted), self.weights)))
 
 
 class _Widths(NamedTuple):

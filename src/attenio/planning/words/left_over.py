@@ -3,10 +3,12 @@
 Everything works on integers and on arrays of many cases.
 """
 
+from math import inf
 from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, floor_div, larger, smaller, where
+from attenio.planning.words.stacked_rows import ROUNDING
 
 
 class LeftOver(NamedTuple):
@@ -79,3 +81,21 @@ def best_left_over(phase: LeftOver, shape: tuple[Counts, Counts], fast_words: Co
             fewest = where(less, words, fewest)
             late_rows, late_keys = where(less, some_rows, late_rows), where(less, some_keys, late_keys)
     return fewest, Sizes(tile, late_rows, of_keys, late_keys)
+
+
+def left_over_floor(phase: LeftOver, shape: tuple[int, int], fast_words: int) -> float:
+    """Words that no sizes go below, quickly; infinite if nothing fits.
+
+    Where tiles need not be whole, words are linear in the late rows, and in the late keys: least with none or all.
+    """
+    rows, keys = shape
+    tile = min((fast_words - phase.beside_rows) // phase.per_row, rows)
+    of_keys = min((fast_words - phase.beside_keys) // phase.per_key, keys)
+    if tile < 1 or of_keys < 1:
+        return inf
+    tiles, visited = rows / tile, rows * (keys / of_keys)
+    none_late = tiles * keys * phase.reads + visited * phase.visits
+    keys_late = (tiles - 1) * keys * (phase.reads + phase.key_travels)
+    rows_late = visited * (phase.visits + phase.row_travels)
+    least: float = min(none_late, keys_late, rows_late)
+    return least * ROUNDING
