@@ -31,7 +31,17 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.sums import ceil_div, clip, floor_sum, larger, smaller, sum_clipped, sum_linear, where
+from attenio.masks.patterns.sums import (
+    ceil_div,
+    clip,
+    floor_sum,
+    larger,
+    smaller,
+    sum_clipped,
+    sum_clipped_of_integers,
+    sum_linear,
+    where,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +339,8 @@ class Band:
                 return 0 * count
             if 0 <= offset <= self.keys - self.rows + 1:
                 return tile * (count * (count + 1) // 2) + offset * count
+            if type(count) is int and type(tile) is int:
+                return sum_clipped_of_integers(1, count, tile, offset, self.keys)
             if offset < 0 and offset + self.rows <= self.keys + 1:
                 return sum_linear(-offset // tile + 1, count, tile, offset)
         elif self._is_few_beside(count):

@@ -102,14 +102,15 @@ def sum_linear(first: Counts, last: Counts, slope: Counts, offset: Counts) -> Co
 def sum_clipped(first: Counts, last: Counts, step: Counts, offset: Counts, limit: Counts) -> Counts:
     """Sum of ``min(limit, max(0, step*i + offset))`` for i from ``first`` to ``last`` inclusive, step positive."""
     if type(step) is int and type(first) is int and type(last) is int and type(offset) is int and type(limit) is int:
-        return _sum_clipped_of_integers(first, last, step, offset, limit)
+        return sum_clipped_of_integers(first, last, step, offset, limit)
     rises = larger(first, floor_div(-offset, step) + 1)
     saturates = larger(first, ceil_div(limit - offset, step))
     inside = sum_linear(rises, smaller(last, saturates - 1), step, offset)
     return inside + limit * larger(last - larger(saturates, rises) + 1, 0)
 
 
-def _sum_clipped_of_integers(first: int, last: int, step: int, offset: int, limit: int) -> int:
+def sum_clipped_of_integers(first: int, last: int, step: int, offset: int, limit: int) -> int:
+    """The same where all of these are integers of Python, for those who know that they are."""
     rises, saturates = -offset // step + 1, -((offset - limit) // step)
     rises = rises if rises > first else first
     saturates = saturates if saturates > first else first

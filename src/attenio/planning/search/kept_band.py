@@ -22,7 +22,7 @@ import numpy as np
 
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.sums import ceil_div, larger, smaller, sum_clipped, where
+from attenio.masks.patterns.sums import ceil_div, larger, smaller, sum_clipped, sum_clipped_of_integers, where
 from attenio.planning.words.form import KeptTile
 
 Line = tuple[Counts, Counts, Counts]
@@ -62,13 +62,17 @@ class Kept(NamedTuple):
     def _again(self, least: Counts, most: Counts, slots: Counts) -> Counts:
         """Keys read again with so many slots: by one tile, or at least by any from ``least`` to ``most``."""
         band, peak = self.band, smaller(self.band.keys, self.band.left + self.band.right)
-        if type(slots) is int and 1 < slots >= peak:
-            return 0
+        first, last = band.shift + band.right - peak, band.shift - band.left - band.keys + peak
+        if type(slots) is int:
+            if 1 < slots >= peak:
+                return 0
+            boundaries, beyond = -(-band.rows // most) - 1, peak - (min(slots, peak) if slots > 1 else 0)
+            rising = sum_clipped_of_integers(1, boundaries, least, first + beyond, beyond)
+            return rising - sum_clipped_of_integers(1, boundaries, most, last, beyond)
         boundaries, beyond = ceil_div(band.rows, most) - 1, peak - smaller(where(slots > 1, slots, 0), peak)
-        first = band.shift + band.right - peak
-        level = type(slots) is not int and (first + least >= 0).all()  # as under causal masks and their windows
+        level = (first + least >= 0).all()  # as under causal masks and their windows
         rising = boundaries * beyond if level else sum_clipped(1, boundaries, least, first + beyond, beyond)
-        return rising - sum_clipped(1, boundaries, most, band.shift - band.left - band.keys + peak, beyond)
+        return rising - sum_clipped(1, boundaries, most, last, beyond)
 
     def read_again(self, tile: Counts) -> Counts:
         """Keys that a tile reads again, if they rise."""
