@@ -12,7 +12,6 @@ from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.words.form import KeyRing, RollingTile, WholeRows
 from attenio.planning.words.left_over import LeftOver, best_left_over, left_over_floor
-from attenio.planning.words.left_over import Sizes as LeftOverSizes
 from attenio.planning.words.stacked_rows import StackedRows, best_stacked_rows, stacked_floor
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
@@ -44,7 +43,7 @@ def best_for_some(
             words, tile, slots = best_stacked_rows(sums, inf if spare is None else spare)
             return words, {phase.tile: tile, phase.slots: slots}
         case LeftOver():
-            words, sizes = _left_over(problems, phase, fast_words)
+            words, sizes = best_left_over(phase, (problems.group * counts.rows, counts.keys), fast_words)
             return (int(words), dict(zip(phase[:4], sizes, strict=True))) if min(sizes.rows, sizes.keys) >= 1 else None
         case KeyRing():
             needed = problems.counts.longest_row
@@ -66,16 +65,6 @@ def _most_whole(problems: Problems, phase: WholeRows, fast_words: int) -> int:
     return int(min(fits, problems.counts.rows))
 
 
-def _left_over(problems: Problems, phase: LeftOver, fast_words: int) -> tuple[int, LeftOverSizes]:
-    """The best sizes, kept with the problems: they are found where a floor is asked for."""
-    question = phase, fast_words
-    if question not in problems.answers:
-        shape = problems.group * problems.counts.rows, problems.counts.keys
-        problems.answers[question] = best_left_over(phase, shape, fast_words)
-    found: tuple[int, LeftOverSizes] = problems.answers[question]
-    return found
-
-
 def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
     band = seen_by(problems, phase).counts.only_band
     assert band is not None
@@ -83,8 +72,8 @@ def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling
     return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, *room, *waiting)
 
 
-def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: float) -> float:
-    """Words that no tiles go below; infinite if none fits. Where a rough floor exceeds the words to spare, that one."""
+def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float:
+    """Words that no tiles go below; infinite if none fits."""
     counts = problems.counts
     match phase:
         case RollingTile():
@@ -99,8 +88,7 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
             staying = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), fast_words)
             return inf if staying.most < 1 else staying.floor()
         case LeftOver():
-            rough = left_over_floor(phase, (problems.group * counts.rows, counts.keys), fast_words)
-            return rough if rough > spare else float(_left_over(problems, phase, fast_words)[0])
+            return left_over_floor(phase, (problems.group * counts.rows, counts.keys), fast_words)
         case KeyRing():
             # a row needs as many keys as all do on average, which is known already
             if counts.scores * phase.per_slot > counts.rows * (fast_words - phase.beside):
