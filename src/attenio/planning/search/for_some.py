@@ -72,8 +72,8 @@ def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling
     return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, *room, *waiting)
 
 
-def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float:
-    """Words that no tiles go below; infinite if none fits."""
+def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: float) -> float:
+    """Words that no tiles go below; infinite if none fits. Where a rough floor exceeds the words to spare, that one."""
     counts = problems.counts
     match phase:
         case RollingTile():
@@ -95,7 +95,19 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int) -> float
                 return inf
             return 0 if problems.counts.longest_row * phase.per_slot + phase.beside <= fast_words else inf
         case WholeRows():
-            most = _most_whole(problems, phase, fast_words)
-            return inf if most < 1 else problems.group * RowWords(problems, phase.live, phase.loads).floor(most)
+            return _floor_of_whole_rows(problems, phase, fast_words, spare)
         case _:
             assert_never(phase)
+
+
+def _floor_of_whole_rows(problems: Problems, phase: WholeRows, fast_words: int, spare: float) -> float:
+    counts = problems.counts
+    # a row needs as many keys as all do on average, which is known already, and a key is read for so many rows at most
+    most = counts.rows * (fast_words - phase.beside) // (counts.scores * phase.per_score + counts.rows * phase.per_row)
+    if most < 1:
+        return inf
+    rough: float = problems.group * (phase.live * counts.touched_rows + phase.loads * -(-counts.scores // most))
+    if rough > spare:
+        return rough
+    most = _most_whole(problems, phase, fast_words)
+    return inf if most < 1 else problems.group * RowWords(problems, phase.live, phase.loads).floor(most)

@@ -298,7 +298,7 @@ def _floor(problems: Problems, phase: Phase, fast_words: int, spare: float, clos
         case Resident():
             return inf if most_resident(problems, phase, fast_words) < 0 else 0
         case _:
-            return floor_for_some(problems, phase, fast_words)
+            return floor_for_some(problems, phase, fast_words, spare)
 
 
 def _kept_floor(problems: Problems, phase: KeptTile, fast_words: int, spare: float) -> float:
