@@ -11,20 +11,14 @@ from attenio.planning.costs import computes, problems_of
 from attenio.planning.plan import Dataflow, MovingTiles, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import peak_words
-from attenio.planning.search.dataflow import exceeds, forms_of_all, gradient_forms
+from attenio.planning.search.dataflow import Entrant, entrants_of, exceeds
 from attenio.planning.search.forms import best_of_form, floor_of_form, most_rows, some_words
 from attenio.planning.search.kept_band import keeps_more
 from attenio.planning.words.form import Form, KeptTile, RowTile
 from attenio.workload import Direction, Workload
 
-
-class _Entrant(NamedTuple):
-    """A form of a dataflow, its place in the order of preference, and what it would work on."""
-
-    rank: int
-    dataflow: Dataflow
-    problems: Problems
-    form: Form
+# Those that may win, each with what it would work on.
+_Entrants = list[tuple[Entrant, Problems]]
 
 
 class _Reached(NamedTuple):
@@ -47,34 +41,34 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
     entrants = _entrants(workload, separate, room)
     # Words that the entrant of this rank is known to reach, though its tiles are not yet known.
     reached, compulsory = _reached_at_once(workload, entrants, room), workload.compulsory_words - separate.loaded_once
-    waiting: list[tuple[float, int, _Entrant]] = []
+    waiting: list[tuple[float, int, Entrant, Problems]] = []
     close = workload.direction is Direction.FORWARD
     # Causal rows that roll are counted first, with no floor of their own, which ends a search as soon.
     causal = close and separate.counts.roll(keys=False) and not separate.counts.roll(keys=True)
-    known = next((place for place, each in enumerate(entrants) if each.rank == reached.rank), None)
+    known = next((place for place, (each, _) in enumerate(entrants) if each.rank == reached.rank), None)
     if known is not None:  # whoever is known to reach so few words needs no floor if nobody else can
         entrants.append(entrants.pop(known))
-    for entrant in entrants:
-        rank = entrant.rank
+    for entrant, problems in entrants:
+        rank, _, form = entrant
         limit = reached.limit(rank)
         if compulsory <= limit:
-            at_once = (rank == reached.rank and not waiting) or (causal and entrant.form.names[0] == "rolling_rows")
+            at_once = (rank == reached.rank and not waiting) or (causal and form.names[0] == "rolling_rows")
             closely = close and not (causal and waiting)
-            floor = 0 if at_once else floor_of_form(entrant.problems, entrant.form, room, limit, closely=closely)
+            floor = 0 if at_once else floor_of_form(problems, form, room, limit, closely=closely)
             if floor < inf and not exceeds(floor, limit):
-                waiting.append((floor, rank, entrant))
-    best: tuple[MovingTiles, _Entrant] | None = None
+                waiting.append((floor, rank, entrant, problems))
+    best: tuple[MovingTiles, Entrant, Problems] | None = None
     waiting.sort(key=itemgetter(0, 1))
-    for floor, rank, entrant in waiting:
+    for floor, rank, entrant, problems in waiting:
         limit = reached.limit(rank)
         if compulsory <= limit and not exceeds(floor, limit):
             within = None if limit == inf else int(limit)
-            offered = best_of_form(entrant.problems, entrant.form, room, within)
+            offered = best_of_form(problems, entrant.form, room, within)
             if offered is not None and offered.moved_words <= limit:
-                best, reached = (offered, entrant), _Reached(offered.moved_words, rank)
+                best, reached = (offered, entrant, problems), _Reached(offered.moved_words, rank)
     if best is None:
         return None
-    offered, entrant = best
+    offered, entrant, problems = best
     return Plan(
         workload=workload,
         fast_words=fast_words,
@@ -82,11 +76,11 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
         tiles=offered.tiles,
         rule=TileRule.BEST,
         moved_words=offered.moved_words + separate.loaded_once,
-        peak_words=peak_words(entrant.problems, entrant.form, offered.tiles) + separate.held_words,
+        peak_words=peak_words(problems, entrant.form, offered.tiles) + separate.held_words,
     )
 
 
-def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_Entrant]:
+def _entrants(workload: Workload, separate: Problems, fast_words: int) -> _Entrants:
     """The forms of all dataflows that may win, attenio the first unless kept keys move less with each of its tiles.
 
     Not those of FLAT if attenio holds as many rows with less, nor of flash-attention-1 where kept rows pass by the same
@@ -94,38 +88,43 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> list[_
     elements pass, unless whole keys leave room for fewer rows.
     """
     plain = not (workload.has_scales or workload.sinks or workload.softcap is not None)  # what all dataflows compute
+    of_each = entrants_of(workload.direction, separate)
     if workload.direction is Direction.BACKWARD:
-        ranked = enumerate(gradient_forms(separate))
         return [
-            _Entrant(rank, each, separate, form) for rank, (each, form) in ranked if plain or computes(workload, each)
+            (each, separate)
+            for dataflow in of_each
+            if plain or computes(workload, dataflow)
+            for each in of_each[dataflow]
         ]
-    entrants: list[_Entrant] = []
-    rank, held, beside_keys = 0, 0, 0
-    for dataflow, forms in forms_of_all(workload.direction, separate).items():
+    entrants: _Entrants = []
+    held, beside_keys = 0, 0
+    for dataflow, every in of_each.items():
         problems = separate
-        if not (plain or computes(workload, dataflow)):
+        if not (every and (plain or computes(workload, dataflow))):
             continue
+        first = every[0].form
         if dataflow is Dataflow.STACKED_GROUPS:
             if not applies(workload, dataflow):
                 continue
             if isinstance(workload.mask, SharedPrefix):
                 problems = Problems.stacked(workload, separate.granularity)
-        elif dataflow is Dataflow.FLASH_ATTENTION_1 and problems.group == 1 and problems.granularity.is_free:
-            continue
-        if dataflow is Dataflow.ATTENIO:
-            held = _stationary(separate, forms[0], fast_words)
-        elif dataflow is Dataflow.FLAT and held >= max(_stationary(separate, forms[0], fast_words), 1):
-            continue
-        elif dataflow is Dataflow.KEPT_KEYS and forms and _keep_more(separate, forms[0], held, fast_words):
-            del entrants[0]
-        if dataflow is Dataflow.KEPT_KEYS and forms:
-            beside_keys = beside_one_key(forms[0], fast_words)
-        for form in forms:
-            if form.names[0] == "resident_rows" and _stationary(separate, form, fast_words) <= beside_keys:
-                rank += 1
+        elif dataflow is Dataflow.FLASH_ATTENTION_1:
+            if problems.group == 1 and problems.granularity.is_free:
                 continue
-            entrants.append(_Entrant(rank, dataflow, problems, form))
-            rank += 1
+        elif dataflow is Dataflow.ATTENIO:
+            held = _stationary(separate, first, fast_words)
+        elif dataflow is Dataflow.FLAT:
+            if held >= max(_stationary(separate, first, fast_words), 1):
+                continue
+        elif dataflow is Dataflow.KEPT_KEYS:
+            if _keep_more(separate, first, held, fast_words):
+                del entrants[0]
+            beside_keys = beside_one_key(first, fast_words)
+        entrants += [
+            (each, problems)
+            for each in every
+            if each.form.names[0] != "resident_rows" or _stationary(separate, each.form, fast_words) > beside_keys
+        ]
     return entrants
 
 
@@ -150,7 +149,7 @@ def _stationary(problems: Problems, form: Form, fast_words: int) -> int:
     return most_rows(problems, phase, fast_words)
 
 
-def _reached_at_once(workload: Workload, entrants: list[_Entrant], fast_words: int) -> _Reached:
+def _reached_at_once(workload: Workload, entrants: _Entrants, fast_words: int) -> _Reached:
     """What a promising tile moves; infinite if none fits."""
     if workload.direction is Direction.BACKWARD:
         small = (
@@ -158,20 +157,20 @@ def _reached_at_once(workload: Workload, entrants: list[_Entrant], fast_words: i
         )  # where dataflows that spill win, which have more tiles
         promising = [] if small else [_promising_gradient(entrants, fast_words)]
     else:
-        promising = [each for each in entrants[:2] if each.dataflow is Dataflow.STACKED_GROUPS] or entrants[:1]
-        if entrants[1].problems is not entrants[0].problems:
+        promising = [each for each in entrants[:2] if each[0].dataflow is Dataflow.STACKED_GROUPS] or entrants[:1]
+        if entrants[1][1] is not entrants[0][1]:
             promising.append(entrants[0])  # stacked heads never move more than single ones; stacked requests may
-    words = [(some_words(each.problems, each.form, fast_words), each.rank) for each in promising]
+    words = [(some_words(problems, each.form, fast_words), each.rank) for each, problems in promising]
     reached = [_Reached(moved, rank) for moved, rank in words if moved is not None]
-    return min(reached) if reached else _Reached(inf, len(entrants))
+    return min(reached) if reached else _Reached(inf, -1)
 
 
-def _promising_gradient(entrants: list[_Entrant], fast_words: int) -> _Entrant:
+def _promising_gradient(entrants: _Entrants, fast_words: int) -> tuple[Entrant, Problems]:
     """Kept rows, of the last dataflow, where slots may hold the rows that a key needs; two passes otherwise."""
-    last = next((each for each in entrants if each.dataflow is Dataflow.KEPT_ROW_GRADIENTS), None)
+    last = next((each for each in entrants if each[0].dataflow is Dataflow.KEPT_ROW_GRADIENTS), None)
     if last is None:
         return entrants[0]
-    (phase,), problems = last.form.phases, last.problems
+    (phase,), problems = last[0].form.phases, last[1]
     assert isinstance(phase, KeptTile)
     in_slots = problems.counts.scores * phase.per_slot <= problems.counts.keys * (fast_words - phase.beside)
     return last if in_slots else entrants[0]

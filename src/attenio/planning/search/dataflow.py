@@ -1,6 +1,7 @@
 """Best tiles of any exact dataflow, and which dataflows can move the least at all."""
 
 from functools import lru_cache
+from itertools import count
 from typing import NamedTuple
 
 from attenio.planning.plan import Dataflow, MovingTiles, Tiles
@@ -65,31 +66,38 @@ class _Shape(NamedTuple):
     keys_roll: bool = False
 
 
-def forms_of_all(direction: Direction, problems: Problems) -> dict[Dataflow, tuple[Form, ...]]:
-    """The forms of every contender that these problems allow."""
-    if problems.granularity.is_free:
-        return _free_forms_of_all(direction, problems.sizes, _shape_of(problems))
-    return {dataflow: allowed_forms(problems, dataflow) for dataflow in contenders(direction)}
+class Entrant(NamedTuple):
+    """A form of a dataflow, and its place in the order of preference."""
+
+    rank: int
+    dataflow: Dataflow
+    form: Form
 
 
-def gradient_forms(problems: Problems) -> tuple[tuple[Dataflow, Form], ...]:
-    """The same for the gradient, one after the other.
+Entrants = dict[Dataflow, tuple[Entrant, ...]]
+
+
+def entrants_of(direction: Direction, problems: Problems) -> Entrants:
+    """The forms of every contender that these problems allow.
 
     Not two passes without slots where no heads share what passes: with slots they take no more room, and read no more.
     """
     if problems.granularity.is_free:
-        return _free_gradient_forms(problems.sizes, _shape_of(problems))
-    return _in_order(forms_of_all(Direction.BACKWARD, problems))
+        return _free_entrants(direction, problems.sizes, _shape_of(problems))
+    return _ranked({dataflow: allowed_forms(problems, dataflow) for dataflow in contenders(direction)})
 
 
 @lru_cache(maxsize=1024)
-def _free_gradient_forms(sizes: Sizes, shape: _Shape) -> tuple[tuple[Dataflow, Form], ...]:
-    every = _in_order(_free_forms_of_all(Direction.BACKWARD, sizes, shape))
-    return every[1:] if sizes.group == 1 else every
+def _free_entrants(direction: Direction, sizes: Sizes, shape: _Shape) -> Entrants:
+    forms = {dataflow: _free_forms(dataflow, sizes, shape) for dataflow in contenders(direction)}
+    if direction is Direction.BACKWARD and sizes.group == 1:
+        forms[Dataflow.TWO_PASS] = forms[Dataflow.TWO_PASS][1:]
+    return _ranked(forms)
 
 
-def _in_order(forms: dict[Dataflow, tuple[Form, ...]]) -> tuple[tuple[Dataflow, Form], ...]:
-    return tuple((dataflow, form) for dataflow, every in forms.items() for form in every)
+def _ranked(forms: dict[Dataflow, tuple[Form, ...]]) -> Entrants:
+    rank = count()
+    return {dataflow: tuple(Entrant(next(rank), dataflow, form) for form in every) for dataflow, every in forms.items()}
 
 
 def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
@@ -113,11 +121,6 @@ def _shape_of(problems: Problems) -> _Shape:
 
 
 _ANY = _Shape()
-
-
-@lru_cache(maxsize=1024)
-def _free_forms_of_all(direction: Direction, sizes: Sizes, shape: _Shape) -> dict[Dataflow, tuple[Form, ...]]:
-    return {dataflow: _free_forms(dataflow, sizes, shape) for dataflow in contenders(direction)}
 
 
 @lru_cache(maxsize=4096)
