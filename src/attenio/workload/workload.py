@@ -294,19 +294,20 @@ class Workload:
     @lazy
     def compulsory_words(self) -> int:
         """Words that any run moves: touched inputs read once (shared keys and prefixes once), outputs written once."""
-        touched_rows = self.touched_rows
-        touched_keys = self.kv_heads * sum([p.touched_keys * count for p, count in self.stacked_patterns])
+        touched_rows, shared = self.touched_rows, isinstance(self.mask, SharedPrefix)
+        patterns, times = (self.stacked_patterns, 1) if shared else (self.separate_patterns, self.batch)
+        touched_keys = self.kv_heads * times * sum([p.touched_keys * count for p, count in patterns])
         read = touched_rows * self.d + touched_keys * self.key_words
-        output, gradients = self.heads * self.batch * self.queries * self.value_dim, self.gradient_words
+        output = self.heads * self.batch * self.queries * self.value_dim
         # something that a sink is in, which nobody asks for where no score is required, and its gradient
         of_sinks = self.heads * (2 if self.scores else 1) if self.sinks else 0
         match self.direction:
             case Direction.FORWARD:
                 return read + output + (self.kv_heads * self.held_words if self.scores else 0)
             case Direction.BACKWARD:
-                return read + touched_rows * self.value_dim + gradients + of_sinks
+                return read + touched_rows * self.value_dim + self.gradient_words + of_sinks
             case Direction.TRAINING:
-                return read + touched_rows * self.value_dim + output + gradients + of_sinks
+                return read + touched_rows * self.value_dim + output + self.gradient_words + of_sinks
             case _:
                 assert_never(self.direction)
 

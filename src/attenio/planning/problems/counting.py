@@ -37,7 +37,7 @@ def moved_words(problems: Problems, form: Form, tiles: Tiles) -> int:
 
 def peak_words(problems: Problems, form: Form, tiles: Tiles) -> int:
     """Words held at once in the largest phase of the largest problem."""
-    return int(max(form.least_held, *(_peak(problems, phase, tiles) for phase in form.phases)))
+    return int(max([form.least_held, *[_peak(problems, phase, tiles) for phase in form.phases]]))
 
 
 class Turnable(Protocol):
@@ -142,10 +142,8 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case RowTile():
             heads = min(tiles[phase.heads], problems.group) if phase.heads else 1
             a, b = tiles[phase.tile], tiles[phase.passing] if phase.passing else counts.keys
-            return max(
-                _held(phase.held, heads * min(a, n), min(b, m))
-                for n, m in (seen_by(problems, phase).counts.shapes if phase.across else counts.shapes)
-            )
+            shapes = seen_by(problems, phase).counts.shapes if phase.across else counts.shapes
+            return max([_held(phase.held, heads * min(a, n), min(b, m)) for n, m in shapes])
         case KeptTile() | RollingTile():
             a, slots = tiles[phase.tile], tiles[phase.slots]
             shapes = seen_by(problems, phase).counts.shapes

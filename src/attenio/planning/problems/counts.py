@@ -103,8 +103,16 @@ class PatternCounts:
 
     def roll(self, keys: bool) -> bool:
         """Whether rows may come and go one by one, or ``keys``."""
+        return self._keys_roll if keys else self._rows_roll
+
+    @lazy
+    def _rows_roll(self) -> bool:
         band = self.only_band
-        return band is not None and bool(band.is_window if keys else band.end_key(0) < band.keys)
+        return band is not None and bool(band.end_key(0) < band.keys)
+
+    @lazy
+    def _keys_roll(self) -> bool:
+        return self._rows_roll and self.only_band is not None and bool(self.only_band.is_window)
 
     @lazy
     def is_one_dense(self) -> bool:

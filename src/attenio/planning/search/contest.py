@@ -120,11 +120,10 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> _Entra
             if _keep_more(separate, first, held, fast_words):
                 del entrants[0]
             beside_keys = beside_one_key(first, fast_words)
-        entrants += [
-            (each, problems)
-            for each in every
-            if each.form.names[0] != "resident_rows" or _stationary(separate, each.form, fast_words) > beside_keys
-        ]
+        for each in every:
+            resident = dataflow is Dataflow.SCORE_STATIONARY and each.form.names[0] == "resident_rows"
+            if not (resident and _stationary(separate, each.form, fast_words) <= beside_keys):
+                entrants.append((each, problems))
     return entrants
 
 
@@ -139,7 +138,7 @@ def _keep_more(problems: Problems, form: Form, held: int, fast_words: int) -> bo
     """Whether kept keys have room for a key beside any tile that attenio holds, and so move less with that tile."""
     (phase,), band = form.phases, problems.counts.only_band
     assert isinstance(phase, KeptTile)
-    return band is not None and bool(keeps_more(band, phase, held, fast_words))
+    return band is not None and held < band.rows and bool(keeps_more(band, phase, held, fast_words))
 
 
 def _stationary(problems: Problems, form: Form, fast_words: int) -> int:
