@@ -263,6 +263,11 @@ class Band:
         return peak, end
 
     @lazy
+    def most_shared(self) -> Counts:
+        """The most keys that both rows beside a boundary may need, if there are rows enough."""
+        return smaller(self.keys, self.left + self.right)
+
+    @lazy
     def most_alive_inside(self) -> Counts:
         """The most keys alive at a boundary between two rows; none if there is one row."""
         peak = larger(self._alive(smaller(1, self.rows)), self._alive(self.rows - 1))
@@ -358,4 +363,8 @@ class Band:
 
     def _alive(self, row: Counts) -> Counts:
         """Keys that the rows on both sides of the boundary before ``row`` need."""
-        return clip(row + self.shift + self.right, self.keys) - clip(row + self.shift - self.left, self.keys)
+        keys, end, first = self.keys, row + self.shift + self.right, row + self.shift - self.left
+        if type(end) is int and type(keys) is int:  # as ``clip``, which many searches ask for
+            below_end = 0 if end < 0 else end if end < keys else keys
+            return below_end - (0 if first < 0 else first if first < keys else keys)
+        return clip(end, keys) - clip(first, keys)

@@ -1,5 +1,6 @@
 """The contest of all dataflows: the one with the least floor is searched first, and rules out most of the others."""
 
+from itertools import repeat
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
@@ -87,27 +88,21 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> _Entra
     keys with less room, which they do unless heads share these; nor resident rows of score-stationary beside which
     elements pass, unless whole keys leave room for fewer rows.
     """
-    plain = not (workload.has_scales or workload.sinks or workload.softcap is not None)  # what all dataflows compute
     of_each = entrants_of(workload.direction, separate)
+    if workload.has_scales or workload.sinks or workload.softcap is not None:  # which not all dataflows compute
+        of_each = {dataflow: every for dataflow, every in of_each.items() if computes(workload, dataflow)}
     if workload.direction is Direction.BACKWARD:
-        return [
-            (each, separate)
-            for dataflow in of_each
-            if plain or computes(workload, dataflow)
-            for each in of_each[dataflow]
-        ]
+        return [(each, separate) for every in of_each.values() for each in every]
     entrants: _Entrants = []
     held, beside_keys = 0, 0
     for dataflow, every in of_each.items():
         problems = separate
-        if not (every and (plain or computes(workload, dataflow))):
-            continue
         first = every[0].form
         if dataflow is Dataflow.STACKED_GROUPS:
             if not applies(workload, dataflow):
                 continue
-            if isinstance(workload.mask, SharedPrefix):
-                problems = Problems.stacked(workload, separate.granularity)
+            of_requests = isinstance(workload.mask, SharedPrefix)
+            problems = Problems.stacked(workload, separate.granularity) if of_requests else separate
         elif dataflow is Dataflow.FLASH_ATTENTION_1:
             if problems.group == 1 and problems.granularity.is_free:
                 continue
@@ -120,11 +115,20 @@ def _entrants(workload: Workload, separate: Problems, fast_words: int) -> _Entra
             if _keep_more(separate, first, held, fast_words):
                 del entrants[0]
             beside_keys = beside_one_key(first, fast_words)
-        for each in every:
-            resident = dataflow is Dataflow.SCORE_STATIONARY and each.form.names[0] == "resident_rows"
-            if not (resident and _stationary(separate, each.form, fast_words) <= beside_keys):
-                entrants.append((each, problems))
+        elif dataflow is Dataflow.SCORE_STATIONARY:
+            every = _without_few_rows(separate, every, fast_words, beside_keys)
+        entrants += zip(every, repeat(problems))
     return entrants
+
+
+def _without_few_rows(
+    problems: Problems, every: tuple[Entrant, ...], fast_words: int, beside_keys: int
+) -> tuple[Entrant, ...]:
+    """Those of score-stationary but for resident rows that are no more than what stays beside a whole key."""
+    rows = next((each for each in every if each.form.names[0] == "resident_rows"), None)
+    if rows is None or _stationary(problems, rows.form, fast_words) > beside_keys:
+        return every
+    return tuple([each for each in every if each is not rows])
 
 
 def beside_one_key(form: Form, fast_words: Counts) -> Counts:

@@ -96,8 +96,12 @@ def _free_entrants(direction: Direction, sizes: Sizes, shape: _Shape) -> Entrant
 
 
 def _ranked(forms: dict[Dataflow, tuple[Form, ...]]) -> Entrants:
-    rank = count()
-    return {dataflow: tuple(Entrant(next(rank), dataflow, form) for form in every) for dataflow, every in forms.items()}
+    ranks = count()
+    return {
+        dataflow: tuple(Entrant(next(ranks), dataflow, form) for form in every)
+        for dataflow, every in forms.items()
+        if every
+    }
 
 
 def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:

@@ -61,14 +61,18 @@ class Kept(NamedTuple):
 
     def _again(self, least: Counts, most: Counts, slots: Counts) -> Counts:
         """Keys read again with so many slots: by one tile, or at least by any from ``least`` to ``most``."""
-        band, peak = self.band, smaller(self.band.keys, self.band.left + self.band.right)
+        band, peak = self.band, self.band.most_shared
         first, last = band.shift + band.right - peak, band.shift - band.left - band.keys + peak
         if type(slots) is int:
             if 1 < slots >= peak:
                 return 0
             boundaries, beyond = -(-band.rows // most) - 1, peak - (min(slots, peak) if slots > 1 else 0)
-            rising = sum_clipped_of_integers(1, boundaries, least, first + beyond, beyond)
-            return rising - sum_clipped_of_integers(1, boundaries, most, last, beyond)
+            again: int = boundaries * beyond
+            if first + least < 0:  # otherwise as many are alive at the first boundary already
+                again = sum_clipped_of_integers(1, boundaries, least, first + beyond, beyond)
+            if last + boundaries * most > 0:  # otherwise they are at the last one still
+                again -= sum_clipped_of_integers(1, boundaries, most, last, beyond)
+            return again
         boundaries, beyond = ceil_div(band.rows, most) - 1, peak - smaller(where(slots > 1, slots, 0), peak)
         level = (first + least >= 0).all()  # as under causal masks and their windows
         rising = boundaries * beyond if level else sum_clipped(1, boundaries, least, first + beyond, beyond)
@@ -76,8 +80,7 @@ class Kept(NamedTuple):
 
     def read_again(self, tile: Counts) -> Counts:
         """Keys that a tile reads again, if they rise."""
-        band, slots = self.band, self.slots(tile)
-        peak = smaller(band.keys, band.left + band.right)
+        band, slots, peak = self.band, self.slots(tile), self.band.most_shared
         first = smaller(band.shift + band.right, peak)
         if type(slots) is int:
             over = peak - min(slots if slots > 1 or band.is_dense else 0, peak)
