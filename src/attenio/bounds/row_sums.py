@@ -28,7 +28,11 @@ def work_per_epoch(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
 
 def work_with_held_pairs(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The same where all pairs flow in."""
-    product, term = weights(d, value_dim)
+    return _with_held_pairs(budget, weights(d, value_dim), value_dim)
+
+
+def _with_held_pairs(budget: Floats, weigh: tuple[Floats, Floats], value_dim: Floats) -> Floats:
+    product, term = weigh
     return product * products_from_held_scores(budget, value_dim) + term * budget
 
 
@@ -38,11 +42,11 @@ def budget_for(work: Floats, d: Floats, value_dim: Floats, times: Floats = 1.0) 
     None where held pairs do more than fresh ones within 3dv² words. From there on, with s for the root of dv² + A less
     dv, they do (product dv + term) s² + 2 dv term s.
     """
-    fresh, part = 2.0 * root(work), work / times
-    held_do_more = work_with_held_pairs(fresh, d, value_dim) > part
+    fresh, part, weigh = 2.0 * root(work), work / times, weights(d, value_dim)
+    held_do_more = _with_held_pairs(fresh, weigh, value_dim) > part
     if not any_of(held_do_more):
         return fresh
-    product, term = weights(d, value_dim)
+    product, term = weigh
     square, line = product * value_dim + term, value_dim * term
     side = part / (root(line * line + square * part) + line)
     held = side * side + 2.0 * value_dim * side
