@@ -33,7 +33,7 @@ class Strength(Enum):
     ASYMPTOTIC = "asymptotic"  # growth only: compare slopes, never values
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class LowerBound(Shown):
     """What a theorem says of one workload and one size of fast memory; ``covers`` says which algorithms obey it.
 
@@ -45,33 +45,13 @@ class LowerBound(Shown):
     strength: Strength
     covers: str
     regime: str
-    citation: str
+    citation: str = ""
     assumptions: tuple[str, ...]
     page: str
 
-    def __init__(  # noqa: PLR0913 - a bound says this much, and all of it by name
-        self,
-        *,
-        theorem: str,
-        words: int,
-        strength: Strength,
-        covers: str,
-        regime: str,
-        assumptions: tuple[str, ...],
-        page: str,
-        citation: str = "",
-    ) -> None:
-        # all at once: one by one, as frozen values are set, takes twice as long, and a workload has a dozen bounds
-        self.__dict__.update(
-            theorem=theorem,
-            words=words,
-            strength=strength,
-            covers=covers,
-            regime=regime,
-            citation=citation or f"derived here, {page}",
-            assumptions=assumptions,
-            page=page,
-        )
+    def __post_init__(self) -> None:
+        if not self.citation:
+            object.__setattr__(self, "citation", f"derived here, {self.page}")
 
     def facts(self) -> dict[str, Any]:
         """How many words, how literally that may be taken, and which algorithms obey."""

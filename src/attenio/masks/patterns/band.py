@@ -31,17 +31,7 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.sums import (
-    ceil_div,
-    clip,
-    floor_sum,
-    larger,
-    smaller,
-    sum_clipped,
-    sum_clipped_of_integers,
-    sum_linear,
-    where,
-)
+from attenio.masks.patterns.sums import ceil_div, clip, floor_sum, larger, smaller, sum_clipped, sum_linear, where
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,11 +253,6 @@ class Band:
         return peak, end
 
     @lazy
-    def most_shared(self) -> Counts:
-        """The most keys that both rows beside a boundary may need, if there are rows enough."""
-        return smaller(self.keys, self.left + self.right)
-
-    @lazy
     def most_alive_inside(self) -> Counts:
         """The most keys alive at a boundary between two rows; none if there is one row."""
         peak = larger(self._alive(smaller(1, self.rows)), self._alive(self.rows - 1))
@@ -344,8 +329,6 @@ class Band:
                 return 0 * count
             if 0 <= offset <= self.keys - self.rows + 1:
                 return tile * (count * (count + 1) // 2) + offset * count
-            if type(count) is int and type(tile) is int:
-                return sum_clipped_of_integers(1, count, tile, offset, self.keys)
             if offset < 0 and offset + self.rows <= self.keys + 1:
                 return sum_linear(-offset // tile + 1, count, tile, offset)
         elif self._is_few_beside(count):
@@ -363,8 +346,4 @@ class Band:
 
     def _alive(self, row: Counts) -> Counts:
         """Keys that the rows on both sides of the boundary before ``row`` need."""
-        keys, end, first = self.keys, row + self.shift + self.right, row + self.shift - self.left
-        if type(end) is int and type(keys) is int:  # as ``clip``, which many searches ask for
-            below_end = 0 if end < 0 else end if end < keys else keys
-            return below_end - (0 if first < 0 else first if first < keys else keys)
-        return clip(end, keys) - clip(first, keys)
+        return clip(row + self.shift + self.right, self.keys) - clip(row + self.shift - self.left, self.keys)

@@ -61,7 +61,7 @@ class Kept(NamedTuple):
 
     def _again(self, least: Counts, most: Counts, slots: Counts) -> Counts:
         """Keys read again with so many slots: by one tile, or at least by any from ``least`` to ``most``."""
-        band, peak = self.band, self.band.most_shared
+        band, peak = self.band, smaller(self.band.keys, self.band.left + self.band.right)
         first, last = band.shift + band.right - peak, band.shift - band.left - band.keys + peak
         if type(slots) is int:
             if 1 < slots >= peak:
@@ -80,7 +80,8 @@ class Kept(NamedTuple):
 
     def read_again(self, tile: Counts) -> Counts:
         """Keys that a tile reads again, if they rise."""
-        band, slots, peak = self.band, self.slots(tile), self.band.most_shared
+        band, slots = self.band, self.slots(tile)
+        peak = smaller(band.keys, band.left + band.right)
         first = smaller(band.shift + band.right, peak)
         if type(slots) is int:
             over = peak - min(slots if slots > 1 or band.is_dense else 0, peak)
