@@ -13,8 +13,9 @@ from attenio.bounds import bounds_for, largest_ordinary
 from attenio.bounds.backward.gradient_rows import even_weights
 from attenio.bounds.backward.gradient_rows import weights as gradient_weights
 from attenio.bounds.lower_bound import OWN_ROW_SUMS, OWN_SUMS
-from attenio.bounds.mask_edges import corner_weight, edges_of, mask_edges
+from attenio.bounds.mask_edges import corner_weight, edge_words, edges_of, edges_of_band, mask_edges
 from attenio.errors import DoesNotFit
+from attenio.masks.patterns import Band
 from attenio.planning import best_plan_for
 from attenio.planning.training import training_plan_for
 from attenio.workload import Direction, Workload
@@ -203,3 +204,19 @@ def test_the_sums_of_rows_take_their_words_beside_edges_too(d: int, more: float)
 def test_masks_without_edges_have_no_such_bound() -> None:
     for workload in (Workload(n=64, d=8), Workload(n=1, d=8, mask="causal"), Workload(n=64, d=8, mask="window:1")):
         assert mask_edges(workload, 256) == ()
+
+
+@laws
+@given(st.integers(50, 5000), st.floats(0.05, 1), st.integers(1, 40), st.floats(-3, 1), st.sampled_from(Direction))
+def test_strips_that_are_left_out_one_at_a_time_say_no_more_than_those_of_arrays(
+    n: int, share: float, d: int, memory: float, direction: Direction
+) -> None:
+    assume(direction is not Direction.TRAINING)
+    workload = Workload(n=n, d=d, mask=f"window:{round(share * n)}" if share < 1 else "causal", heads=6, kv_heads=2)
+    ((band, _),) = workload.separate_patterns
+    sides = {name: np.array([getattr(band, name)]) for name in ("rows", "keys", "left", "right", "shift")}
+    several, alone = edges_of_band(Band(**sides), np.array([3.0]), lambda counts: 6.0 * counts), edges_of(workload)
+    fast_words = float(max(3, round(d * share * n * 2.0**memory)))
+    for sums in {False, direction is Direction.FORWARD}:
+        together = edge_words(several, *np.array([[d], [d], [fast_words]], dtype=float), direction, sums=sums)
+        assert [edge_words(alone, float(d), float(d), fast_words, direction, sums=sums)] == together.tolist()
