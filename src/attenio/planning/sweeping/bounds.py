@@ -72,12 +72,13 @@ class _Asked:
         total, _ = _product_sum((self.cases.group[self.place], counts[self.place], 0 * self.runs), self.runs)
         return np.asarray(total[self.rows.table])
 
-    def _gradient_entries(self) -> Floats:
-        """Entries of dQ, dK and dV of all heads and runs, in rows, as ``Workload.gradient_words`` has them."""
+    def _gradient_entries(self) -> tuple[Floats, Floats]:
+        """Entries of dQ, and of dK and dV, of all heads and runs, in rows, as ``Workload.gradient_words`` has them."""
         cases, place = self.cases, self.place
         own, shared = cases.rows * cases.d, cases.keys * (cases.d + cases.value_dim)
-        total, _ = _product_sum((cases.group[place], own[place], shared[place]), self.runs)
-        return np.asarray(total[self.rows.table])
+        of_rows, _ = _product_sum((cases.group[place], own[place], 0 * self.runs), self.runs)
+        of_keys, _ = _product_sum((cases.group[place], 0 * self.runs, shared[place]), self.runs)
+        return np.asarray(of_rows[self.rows.table]), np.asarray(of_keys[self.rows.table])
 
     def _of_edges(self, direction: Direction) -> Floats:
         """Those of the edges of masks, where they have any."""
@@ -117,7 +118,7 @@ class _Asked:
             floor = ordinary_words(0.0, self.scores, *self.widths_and_memory, direction=direction)
         *widths_and_memory, units = self.widths_and_memory
         if direction is Direction.BACKWARD:
-            alone = passing_sum_words(self.scores, self._gradient_entries(), *widths_and_memory)
+            alone = passing_sum_words(self.scores, *self._gradient_entries(), *widths_and_memory)
         else:
             counts = self.scores, self._summed(cases.band.touched_rows)
             of_rows = (row_sum_words, few_word_words, held_score_words)
