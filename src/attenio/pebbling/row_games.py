@@ -87,7 +87,7 @@ class RowGame:
         """The fewest words; None if a row and a key do not fit. A search over all positions, cheapest first."""
         start = self._start
         known, queue = {start: 0}, [(self._floor(start), 0, start)]
-        alike = len(set(self.needed)) == 1
+        alike = set(self.needed) == {(1 << self.keys) - 1}  # no row or key is told from another
         canonical = cache(self._canonical)  # a position is reached in many ways
         while queue:
             floor, unpaid, position = heappop(queue)  # of equal floors the one that has paid most: the end is near
