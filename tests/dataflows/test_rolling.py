@@ -140,7 +140,7 @@ def test_half_of_a_window_in_rows_reads_keys_twice_and_more_slots_read_the_fewer
 
 
 def test_causal_rows_that_roll_read_each_key_once_for_every_tile_of_rows_after_it():
-    n, d, held = 512, 16, 96
+    n, d, held = 512, 16, 72
     plan = best_plan_for(Workload(n=n, d=d, mask="causal"), held * (2 * d + 2) + 2 * d + 2)
     assert plan.tiles == Tiles.of(rolling_rows=held, kept_keys=1)
     assert execute(plan).moved_words == plan.moved_words == 2 * d * (n + sum(-(-(n - j) // held) for j in range(n)))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
 from attenio.planning.costs import Cost, cost_of, problems_of, tile_names
 from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.words.exchanged_rows import MOST_EXCHANGES, MOST_LAST
 from attenio.planning.words.kept_keys import column_groups, groups_of_stacked
 from attenio.workload import Workload
 
@@ -73,6 +74,8 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
     """Whether a form is not searched for these problems."""
     if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows", "row_sums"):
         return not problems.counts.is_one_dense
+    if names[0] == "exchanged_rows":
+        return not problems.counts.is_one_staircase or problems.values_in_keys
     if names[0] == "group_positions":
         return not (problems.group > 1 and problems.counts.roll(keys=True))
     if any(
@@ -107,6 +110,12 @@ def _sums_first(tiles: Tiles) -> bool:
     return slots == 1 or slots >= held or slots + sums == held + 1
 
 
+def _exchanges(tiles: Tiles, rows: int) -> bool:
+    """Whether as many tiles exchange as there are to be, and few come after them: that is what is searched."""
+    left = rows - tiles["exchanges"] * tiles["exchanged_rows"]
+    return left >= 1 and (left - 1) // tiles["last_rows"] <= MOST_LAST
+
+
 def costs(workload: Workload, dataflow: Dataflow, every: Iterable[Tiles]) -> list[Cost]:
     """What each of many tiles costs; what none of them changes is counted once."""
     problems = problems_of(workload, dataflow)
@@ -136,6 +145,9 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "late_rows": range(problems.group * problems.counts.most_rows + 1),
         "late_keys": range(problems.counts.most_keys + 1),
         "waiting_sums": range(problems.counts.most_rows + 1),
+        "exchanged_rows": rows,
+        "exchanges": range(1, MOST_EXCHANGES + 1),
+        "last_rows": rows,
         "keys_per_split": range(1, -(-problems.counts.most_keys // 2) + 1),
         "head_tile": range(1, problems.group + 1),
         "output_columns": columns,
@@ -166,7 +178,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
             yield Tiles.of(ring_keys=max(1, int(problems.counts.only_band.longest_row)))
             continue
         choices |= _rolling_choices(problems, names)
-        if dataflow is Dataflow.KEPT_KEYS and names[0] != "rolling_rows":
+        if dataflow is Dataflow.KEPT_KEYS and names[0] not in ("rolling_rows", "exchanged_rows"):
             groups = (1,) if problems.values_in_keys else column_groups(problems.d, problems.value_dim)
             if names[0] == "stacked_rows":
                 groups = (1, *(() if problems.values_in_keys else groups_of_stacked(problems.d, problems.value_dim)))
@@ -176,5 +188,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
             choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)
         for chosen in product(*(choices[name] for name in names)):
             tiles = Tiles(tuple(zip(names, chosen, strict=True)))
-            if "waiting_sums" not in tiles or _sums_first(tiles):
+            if ("waiting_sums" not in tiles or _sums_first(tiles)) and (
+                "exchanged_rows" not in tiles or _exchanges(tiles, problems.counts.rows)
+            ):
                 yield tiles

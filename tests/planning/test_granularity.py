@@ -211,7 +211,7 @@ def test_tensor_core_machines_plan_in_whole_units_and_say_what_else_would_do() -
     inner = Machine(name="sm", levels=(h100.levels[0], h100.levels[1]), granularity=h100.granularity)
     plan, free = best_plan(workload, inner), best_plan(workload, inner.with_free_tiles())
     assert plan.tiles["query_tile"] % 64 == plan.tiles["key_tile"] % 16 == 0
-    assert free.tiles["rolling_rows"] % 64 and free.moved_words < plan.moved_words
+    assert free.tiles["last_rows"] % 64 and free.moved_words < plan.moved_words
     assert {c.plan for c in candidates(workload, inner) if c.plan and c.dataflow is plan.dataflow} >= {plan}
     single = Workload(n=5000, d=128, mask="causal", dtype="fp32")  # which tensor cores do not compute here
     assert best_plan(single, inner) == best_plan(single, inner.with_free_tiles())

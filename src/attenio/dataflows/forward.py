@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.attenio import attenio
+from attenio.dataflows.exchanged_rows import exchanged_rows
 from attenio.dataflows.feature_blocks import feature_blocks
 from attenio.dataflows.feature_state import feature_state
 from attenio.dataflows.flash_attention_1 import flash_attention_1
@@ -144,6 +145,8 @@ def _kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         stacked_rows(problem, tiles, fast)
     elif "rolling_rows" in tiles:
         rolling_rows(problem, tiles, fast)
+    elif "exchanged_rows" in tiles:
+        exchanged_rows(problem, tiles, fast)
     else:
         kept_keys(problem, tiles, fast)
 

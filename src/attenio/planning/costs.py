@@ -157,6 +157,8 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
             f"{dataflow.value} stacks rows where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
+    if "exchanged_rows" in tiles:
+        _check_exchanges(problems_of(workload, dataflow), workload, ", ".join(forms[0]))
     if "whole_rows" in tiles and not problems_of(workload, dataflow).counts.roll(keys=True):
         raise InvalidInput(
             f"{dataflow.value} has whole_rows {ROLLING_TILES['rolling_keys']}, and the mask is {workload.mask}; give it"
@@ -172,6 +174,17 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     reason = refused_tiles(workload, dataflow, tiles) if dataflow.is_approximate else None
     if reason is not None:
         raise InvalidInput(reason)
+
+
+def _check_exchanges(problems: Problems, workload: Workload, instead: str) -> None:
+    """Refuse exchanges where rows are not causal, or values cannot leave before their keys."""
+    if not problems.counts.is_one_staircase:
+        raise InvalidInput(
+            f"values give way to outputs under one causal mask with a key for every row, and the mask is"
+            f" {workload.mask}, with {workload.queries:,} queries and {workload.keys:,} keys; give {instead}"
+        )
+    if workload.values_in_keys:
+        raise InvalidInput(f"values that are part of their keys cannot give way to outputs; give {instead}")
 
 
 def _check_ring(problems: Problems, workload: Workload, ring: int) -> None:

@@ -14,6 +14,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.dataflows.exchanges import exchange_tiles
 from attenio.dataflows.key_slots import turns
 from attenio.dataflows.rolling import rolling_turns
 from attenio.errors import InvalidInput
@@ -128,6 +129,12 @@ def rolling_grouping(band: Band, tiles: Tiles) -> Grouping:
             for row in turn.rows:
                 runs[row].append([turn.key])
     return Grouping(softmax=Softmax.ONLINE, runs=runs)
+
+
+def exchanged_grouping(rows: int, keys: int, tiles: Tiles) -> Grouping:
+    """A row meets what was kept for its tile first, then the keys before, and those of the tile up to its own."""
+    met = [[[key] for key in tile.keys_of(row)] for tile in exchange_tiles(rows, keys, tiles) for row in tile.rows]
+    return Grouping(softmax=Softmax.ONLINE, runs=met)
 
 
 def stacked_grouping(rows: int, keys: int, tiles: Tiles) -> Grouping:

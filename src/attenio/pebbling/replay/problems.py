@@ -11,7 +11,7 @@ from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Band, Pattern
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.attention import Head, attention
-from attenio.pebbling.replay.grouping import grouping, rolling_grouping, stacked_grouping
+from attenio.pebbling.replay.grouping import exchanged_grouping, grouping, rolling_grouping, stacked_grouping
 from attenio.planning.plan import OF_GROUPS, Dataflow, Plan
 from attenio.reference import segments
 
@@ -48,6 +48,8 @@ def _pebbled(plan: Plan, pattern: Pattern, group: int) -> PebbledProblem:
     if "rolling_rows" in plan.tiles:
         assert isinstance(pattern, Band)
         keys = rolling_grouping(pattern, plan.tiles).stacked(group)
+    elif "exchanged_rows" in plan.tiles:
+        keys = exchanged_grouping(pattern.rows, pattern.keys, plan.tiles).stacked(group)
     elif "stacked_rows" in plan.tiles:
         keys = stacked_grouping(group * pattern.rows, pattern.keys, plan.tiles)
     else:

@@ -7,6 +7,7 @@ from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
+from attenio.planning.words.exchanged_rows import ExchangedRows, ExchangeSizes, exchanged_held, exchanged_words
 from attenio.planning.words.form import (
     Form,
     Held,
@@ -59,7 +60,7 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, StackedRows | StayingSums | LeftOver | KeyRing | WholeRows):
+    if isinstance(phase, StackedRows | StayingSums | LeftOver | ExchangedRows | KeyRing | WholeRows):
         return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -82,8 +83,14 @@ def _sizes_of(phase: LeftOver, tiles: Tiles) -> LeftOverSizes:
     return LeftOverSizes(tiles[phase.rows], tiles[phase.late_rows], tiles[phase.keys], tiles[phase.late_keys])
 
 
-def _rolled(counts: PatternCounts, phase: RollingTile, tiles: Tiles) -> Counts:
-    """Words of one head whose rows come and go one by one."""
+def _exchanged(phase: ExchangedRows, tiles: Tiles) -> ExchangeSizes:
+    return ExchangeSizes(tiles[phase.tile], tiles[phase.exchanges], tiles[phase.last], tiles[phase.slots])
+
+
+def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tiles: Tiles) -> Counts:
+    """Words of one head whose rows come and go one by one, or exchange values for outputs."""
+    if isinstance(phase, ExchangedRows):
+        return exchanged_words(phase, (counts.rows, counts.keys), _exchanged(phase, tiles))
     a, slots = tiles[phase.tile], tiles[phase.slots]
     words = phase.loads * counts.rolling_loads(a, slots) + phase.live * counts.touched_rows
     if phase.sums:
@@ -105,8 +112,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             a = tiles[phase.tile]
             read = counts.key_loads(a) - counts.kept_loads(a, tiles[phase.slots])
             return int(times_of(problems, phase) * (phase.loads * read + phase.live * counts.live_rows(a)))
-        case RollingTile():
-            return int(group * _rolled(counts, phase, tiles))
+        case RollingTile() | ExchangedRows():
+            return int(group * _of_one_head(counts, phase, tiles))
         case WaitingRows():
             return int(read_again(phase, (counts.rows, counts.keys), tiles[phase.tile], tiles[phase.slots]))
         case StackedRows():
@@ -151,6 +158,8 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             if isinstance(phase, RollingTile) and phase.sums:
                 held += tiles[phase.sums] * phase.per_sum
             return int(held + phase.beside)
+        case ExchangedRows():
+            return int(exchanged_held(phase, (counts.rows, counts.keys), _exchanged(phase, tiles)))
         case WaitingRows():
             seen = seen_by(problems, phase)
             waiting, slots = min(tiles[phase.tile], seen.counts.rows), min(tiles[phase.slots], seen.counts.keys)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.staircase import is_staircase
 from attenio.masks.patterns.sums import ceil_div
 
 # Below this many patterns a loop of Python integers is faster than arrays.
@@ -113,6 +114,11 @@ class PatternCounts:
     @lazy
     def _keys_roll(self) -> bool:
         return self._rows_roll and self.only_band is not None and bool(self.only_band.is_window)
+
+    @lazy
+    def is_one_staircase(self) -> bool:
+        """Whether it is one causal problem of several rows, each of which needs a key."""
+        return self.roll(keys=False) and self.only_band is not None and bool(is_staircase(self.only_band))
 
     @lazy
     def is_one_dense(self) -> bool:

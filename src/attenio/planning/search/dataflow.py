@@ -9,6 +9,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
+from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import Form, KeptTile, KeyRing, RollingTile, Sizes, WholeRows
 from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.stacked_rows import StackedRows
@@ -49,7 +50,7 @@ _FOR_SOME = (
     Dataflow.TWO_PASS,
 )  # fmt: skip
 # The forms of a single score at a time.
-_WITH_SLOTS = KeptTile | RollingTile | WaitingRows | StackedRows | StayingSums | LeftOver | KeyRing
+_WITH_SLOTS = KeptTile | RollingTile | ExchangedRows | WaitingRows | StackedRows | StayingSums | LeftOver | KeyRing
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -58,10 +59,11 @@ def contenders(direction: Direction) -> tuple[Dataflow, ...]:
 
 
 class _Shape(NamedTuple):
-    """What decides which forms are for a problem: whether it is one band, is dense, and rows or keys roll."""
+    """What decides which forms are for a problem: whether it is one band, is dense or causal, and rows or keys roll."""
 
     band: bool = False
     dense: bool = False
+    staircase: bool = False
     rows_roll: bool = False
     keys_roll: bool = False
 
@@ -121,7 +123,11 @@ def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
 def _shape_of(problems: Problems) -> _Shape:
     counts = problems.counts
     band = counts.only_band
-    return _ANY if band is None else _Shape(True, bool(band.is_dense), counts.roll(False), counts.roll(True))
+    return (
+        _ANY
+        if band is None
+        else _Shape(True, bool(band.is_dense), counts.is_one_staircase, counts.roll(False), counts.roll(True))
+    )
 
 
 _ANY = _Shape()
@@ -134,6 +140,7 @@ def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, 
     if dataflow in _FOR_SOME:
         unfit: list[type] = []
         unfit += [] if shape.dense else [WaitingRows, StackedRows, StayingSums, LeftOver]
+        unfit += [] if shape.staircase else [ExchangedRows]
         unfit += [] if shape.band else [KeyRing]
         unfit += [] if shape.keys_roll else [WholeRows]
         forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)) and _rolls(form, shape))

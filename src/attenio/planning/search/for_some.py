@@ -1,6 +1,7 @@
 """Phases for some problems alone: rows that wait or are stacked, sums that stay, what is left over, for dense ones.
 
-For bands, rows, or keys, that come and go one by one, a ring of keys, and all scores of rows.
+For bands, rows, or keys, that come and go one by one, rows that meet kept keys whose values give way to outputs, a ring
+of keys, and all scores of rows.
 """
 
 from math import inf
@@ -10,13 +11,14 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.words.exchanged_rows import ExchangedRows, best_exchanged_rows, may_exchange
 from attenio.planning.words.form import KeyRing, RollingTile, WholeRows
 from attenio.planning.words.left_over import LeftOver, best_left_over, left_over_floor
 from attenio.planning.words.stacked_rows import StackedRows, best_stacked_rows, stacked_floor
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
-ForSome = RollingTile | WaitingRows | StackedRows | StayingSums | LeftOver | KeyRing | WholeRows
+ForSome = RollingTile | ExchangedRows | WaitingRows | StackedRows | StayingSums | LeftOver | KeyRing | WholeRows
 
 
 def best_for_some(
@@ -33,6 +35,12 @@ def best_for_some(
             found = {phase.tile: tile, phase.slots: int(rolling.slots(tile))}
             waiting = {phase.sums: int(rolling.places(tile))} if phase.sums else {}
             return problems.group * words, found | waiting
+        case ExchangedRows():
+            if not may_exchange(phase, (counts.rows, counts.keys), fast_words):
+                return None
+            moved, exchange = best_exchanged_rows(phase, (counts.rows, counts.keys), fast_words)
+            tiles = (phase.tile, phase.exchanges, phase.last, phase.slots)
+            return (problems.group * int(moved), dict(zip(tiles, exchange, strict=True))) if exchange.tile else None
         case WaitingRows():
             words, waiting, slots = best_waiting_rows(phase, counts.rows, counts.keys, fast_words)
             return (words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
@@ -79,6 +87,10 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
         case RollingTile():
             rolling = _rolling(problems, phase, fast_words)
             return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.most)
+        case ExchangedRows():
+            if not may_exchange(phase, (counts.rows, counts.keys), fast_words):
+                return inf
+            return float(problems.group * (phase.loads * counts.keys + phase.live * counts.rows))
         case WaitingRows():
             words, _, slots = best_waiting_rows(phase, counts.rows, counts.keys, fast_words)
             return inf if slots < 1 else float(words)

@@ -10,16 +10,17 @@ from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.problems.counting import seen_by, times_of
 from attenio.planning.search.room import Room
+from attenio.planning.sweeping.bands import band_floors, best_of_band
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, is_zero, take
 from attenio.planning.sweeping.floors import RectangleForms, form_floors
 from attenio.planning.sweeping.heads import HeadForms, best_head_tiles
 from attenio.planning.sweeping.kept_tiles import best_kept_tiles, kept_floors, kept_of, most_kept_rows
 from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
-from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.room import key_room, row_room
-from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles, best_whole_rows, most_whole_rows
+from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 from attenio.planning.sweeping.stacked_rows import best_of_left_over, best_tiles_of_stacked, stacked_floors, stacked_of
+from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import (
     Form,
     Held,
@@ -118,19 +119,14 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case KeptTile():
                 asked = cases, phase, spare // times_of(cases, phase)
                 more, held, tiles = _kept(*asked) if within is None else _kept_within(*within, place, asked)
-            case RollingTile():
-                more, held, tiles = _rolling(cases, phase)
+            case RollingTile() | ExchangedRows() | KeyRing() | WholeRows():
+                more, held, tiles = best_of_band(cases, phase)
             case WaitingRows():
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows() | StayingSums():
                 more, held, tiles = _stacked(cases, phase, spare)
             case LeftOver():
                 more, held, tiles = best_of_left_over(cases, phase)
-            case KeyRing():
-                ring = np.maximum(cases.band.longest_row, 1)
-                more, held, tiles = 0 * ring, ring * phase.per_slot + phase.beside, {phase.slots: ring}
-            case WholeRows():
-                more, held, tiles = best_whole_rows(cases, phase)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -200,17 +196,6 @@ def _kept_within(
     words, tile, slots = best
     held = tile * phase.per_row + slots * phase.per_slot + phase.beside
     return times_of(cases, phase) * words, held, {phase.tile: tile, phase.slots: slots}
-
-
-def _rolling(cases: Cases, phase: RollingTile) -> tuple[Ints, Ints, dict[str, Ints]]:
-    rolling = rolling_of(seen_by(cases, phase), phase)
-    words, tile = best_rolling_tiles(rolling)
-    slots = np.asarray(rolling.slots(tile))
-    held, tiles = tile * phase.per_row + slots * phase.per_slot + phase.beside, {phase.tile: tile, phase.slots: slots}
-    if phase.sums:
-        tiles[phase.sums] = np.asarray(rolling.places(tile))
-        held = held + tiles[phase.sums] * phase.per_sum
-    return cases.group * words, held, tiles
 
 
 def _waiting(cases: Cases, phase: WaitingRows) -> tuple[Ints, Ints, dict[str, Ints]]:
@@ -289,25 +274,14 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             return np.where(most >= 1, words if phase.heads else cases.group * words, np.inf)
         case KeptTile():
             return _kept_floor_of_some(cases, phase, spare) if phase.together else _kept_floor(cases, phase, spare)
-        case RollingTile():
-            rolling = rolling_of(seen, phase)
-            fits = (rolling.most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1)
-            fits &= cases.band.is_window if phase.across else cases.band.end_key(0 * cases.rows) < cases.band.keys
-            return np.where(fits, cases.group * rolling.floor(np.maximum(rolling.most, 1)), np.inf)
+        case RollingTile() | ExchangedRows() | KeyRing() | WholeRows():
+            return band_floors(cases, phase)
         case WaitingRows():
             words, _, tiles = _waiting(cases, phase)
             fits = (tiles[phase.slots] >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_dense
             return np.where(fits, words, np.inf)
         case StackedRows() | StayingSums() | LeftOver():
             return stacked_floors(cases, phase, spare)
-        case KeyRing():
-            fits = np.maximum(cases.band.longest_row, 1) * phase.per_slot + phase.beside <= cases.fast_words
-            return np.where(fits & (cases.row_unit == 1) & (cases.key_unit == 1), 0.0, np.inf)
-        case WholeRows():
-            most, _ = most_whole_rows(cases, phase)
-            fits = (most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_window
-            forms = RowForms(band=cases.band, live=phase.live, loads=phase.loads, unit=1)
-            return np.where(fits, cases.group * forms.floor(np.maximum(most, 1)), np.inf)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():

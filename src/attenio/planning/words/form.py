@@ -12,6 +12,7 @@ from operator import mul
 from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
+from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
@@ -223,7 +224,7 @@ class WholeRows(NamedTuple):
 
 
 _OfDense = WaitingRows | StackedRows | StayingSums | LeftOver
-_OfBands = RollingTile | KeyRing | WholeRows
+_OfBands = RollingTile | ExchangedRows | KeyRing | WholeRows
 Phase = RowTile | KeptTile | _OfBands | _OfDense | Rectangle | Product | Resident
 
 

@@ -12,6 +12,13 @@ Under a window or a causal mask rows may come and go one by one (rolling rows), 
 
 moved = g (R d + n dv + V(a, s)(d + dv))                           peak as above
 
+Under a causal mask j tiles of b rows may meet s keys that were kept, whose values give way to outputs, between a first
+tile of f rows and p tiles of a rows (exchanged rows):
+
+moved = g (n (d + dv) + (sum of the keys that tiles need - min(s, f + m-n) - (j-1) min(s, b)) (d + dv))
+peak  = the largest of (f + m-n)(d + dv) + d + (dv+2)w,  s(d + dv) + b(d + 3w),  s(d + 1) + b(d + (dv+2)w) and
+        max(a, b)(d + (dv+2)w) + d + dv;  and 2w
+
 Heads that share keys may stay together, those of a position in the place of a row, all columns together:
 
 moved = g (L(a) d + n dv) + (U(a) - K(a, s))(d + dv)               peak = a' g (d + (dv+2)w) + s'(d + dv) + 2w
@@ -28,11 +35,13 @@ peak  = a'(d + (c'+2)w) + s'd + c' + 2w
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, where
+from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 from attenio.planning.words.stacked_rows import StackedRows
 
 _NAMES = ("query_tile", "kept_keys", "value_columns")
 _ROLLING = ("rolling_rows", "kept_keys")
+_EXCHANGED = ("exchanged_rows", "exchanges", "last_rows", "kept_keys")
 _POSITIONS = ("group_positions", "kept_keys")
 _STACKED = ("stacked_rows", "kept_keys", "value_columns")
 # Numbers of groups beside dv/d itself, in sixteenths of it.
@@ -78,7 +87,7 @@ def _near(d: Counts, value_dim: Counts, parts: tuple[int, ...]) -> tuple[Counts,
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself, a form for every number of groups, one for rolling rows, and those of stacked rows."""
+    """Every head by itself, a form for every number of groups, rows that roll or exchange, and stacked rows."""
     if (
         type(sizes.d) is int and sizes.key_words == sizes.one_key
     ):  # values that are part of their keys: groups save nothing
@@ -86,7 +95,8 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     # columns that share a word stay together
     widths = (ceil_div(sizes.one_value, count) * sizes.per_word for count in column_groups(sizes.d, sizes.value_dim))
     several = _forms_of_groups(sizes, groups_of_stacked(sizes.d, sizes.value_dim))
-    return (*(form_at(sizes, columns) for columns in widths), rolling_form(sizes), *several)
+    of_bands = rolling_form(sizes), exchanged_form(sizes)
+    return (*(form_at(sizes, columns) for columns in widths), *of_bands, *several)
 
 
 def _forms_of_groups(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, ...]:
@@ -118,6 +128,22 @@ def rolling_form(sizes: Sizes) -> Form:
     (phase,) = whole.phases
     assert isinstance(phase, KeptTile)
     return Form(_ROLLING, (RollingTile(*_ROLLING, *phase[2:-1]),), whole.fixed)
+
+
+def exchanged_form(sizes: Sizes) -> Form:
+    """Causal rows that meet kept keys whose values give way to outputs."""
+    d, w, shared = sizes.d, sizes.intermediate_words, sizes.per_word
+    phase = ExchangedRows(
+        *_EXCHANGED,
+        per_row=d + (sizes.value_dim + 2) * w,
+        per_query=d + (shared + 2) * w,
+        per_slot=sizes.one_key + sizes.one_value,
+        per_key=sizes.one_key + 1,
+        beside=2 * w,
+        loads=sizes.one_key + sizes.one_value,
+        live=d,
+    )
+    return Form(_EXCHANGED, (phase,), sizes.group * sizes.rows * sizes.value_dim)
 
 
 def together_form(sizes: Sizes) -> Form:

@@ -12,7 +12,15 @@ _X, _Y, _SIDE = 150.0, 110.0, 260.0
 _STRIP = 26.0
 _CELLS = 48  # of a mask's picture along each side
 # Names that dataflows have for the rows of a tile, and for its keys.
-_ROWS = ("query_tile", "rolling_rows", "stacked_rows", "group_positions", "resident_rows", "whole_rows")
+_ROWS = (
+    "query_tile",
+    "rolling_rows",
+    "exchanged_rows",
+    "stacked_rows",
+    "group_positions",
+    "resident_rows",
+    "whole_rows",
+)
 _KEYS = ("key_tile", "rolling_keys", "ring_keys")
 
 
