@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
 from attenio.planning.costs import Cost, cost_of, problems_of, tile_names
 from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.words.exchanged_keys import MOST_TILES
 from attenio.planning.words.exchanged_rows import MOST_EXCHANGES, MOST_LAST
 from attenio.planning.words.kept_keys import column_groups, groups_of_stacked
 from attenio.workload import Workload
@@ -74,8 +75,10 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
     """Whether a form is not searched for these problems."""
     if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows", "row_sums"):
         return not problems.counts.is_one_dense
+    if not {"exchanged_rows", "exchanged_keys"}.isdisjoint(names) and problems.values_in_keys:
+        return True
     if names[0] == "exchanged_rows":
-        return not problems.counts.is_one_staircase or problems.values_in_keys
+        return not problems.counts.is_one_staircase
     if names[0] == "group_positions":
         return not (problems.group > 1 and problems.counts.roll(keys=True))
     if any(
@@ -116,6 +119,11 @@ def _exchanges(tiles: Tiles, rows: int) -> bool:
     return left >= 1 and (left - 1) // tiles["last_rows"] <= MOST_LAST
 
 
+def _turns(tiles: Tiles, rows: int) -> bool:
+    """Whether there are several tiles, and few."""
+    return 1 < -(-rows // tiles["stacked_rows"]) <= MOST_TILES
+
+
 def costs(workload: Workload, dataflow: Dataflow, every: Iterable[Tiles]) -> list[Cost]:
     """What each of many tiles costs; what none of them changes is counted once."""
     problems = problems_of(workload, dataflow)
@@ -146,6 +154,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "late_keys": range(problems.counts.most_keys + 1),
         "waiting_sums": range(problems.counts.most_rows + 1),
         "exchanged_rows": rows,
+        "exchanged_keys": range(1, problems.counts.most_keys // 2 + 1),
         "exchanges": range(1, MOST_EXCHANGES + 1),
         "last_rows": rows,
         "keys_per_split": range(1, -(-problems.counts.most_keys // 2) + 1),
@@ -188,7 +197,9 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
             choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)
         for chosen in product(*(choices[name] for name in names)):
             tiles = Tiles(tuple(zip(names, chosen, strict=True)))
-            if ("waiting_sums" not in tiles or _sums_first(tiles)) and (
-                "exchanged_rows" not in tiles or _exchanges(tiles, problems.counts.rows)
+            if (
+                ("waiting_sums" not in tiles or _sums_first(tiles))
+                and ("exchanged_rows" not in tiles or _exchanges(tiles, problems.counts.rows))
+                and ("exchanged_keys" not in tiles or _turns(tiles, problems.group * problems.counts.rows))
             ):
                 yield tiles

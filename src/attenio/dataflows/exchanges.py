@@ -1,10 +1,15 @@
-"""Tiles of causal rows between which keys are kept: which rows and keys are whose, and what stays for the next.
+"""Tiles of rows between which keys are kept: which rows and keys are whose, and what stays for the next.
 
 >>> for tile in exchange_tiles(7, 7, Tiles.of(exchanged_rows=2, exchanges=1, last_rows=3, kept_keys=1)):
 ...     print(tile.rows, tile.kept, tile.own, tile.leaves)
 range(0, 2) range(0, 0) range(0, 2) range(1, 2)
 range(2, 4) range(1, 2) range(2, 4) range(4, 4)
 range(4, 7) range(4, 4) range(4, 7) range(7, 7)
+>>> for tile in turn_tiles(7, 5, Tiles.of(stacked_rows=3, exchanged_keys=2)):
+...     print(tile.rows, tile.kept, tile.passing, tile.leaves)
+range(0, 3) range(0, 0) range(0, 3) range(3, 5)
+range(3, 6) range(3, 5) range(2, 3) range(0, 2)
+range(6, 7) range(0, 2) range(2, 5) range(0, 0)
 """
 
 from collections.abc import Iterator
@@ -47,4 +52,30 @@ def exchange_tiles(rows: int, keys: int, tiles: Tiles) -> list[ExchangeTile]:
         found.append(ExchangeTile(range(start, end), kept, own, range(own.stop - stay, own.stop)))
         # without any the next tile has all keys that came before pass
         kept = range(own.stop - stay, own.stop)
+    return found
+
+
+class TurnTile(NamedTuple):
+    """Rows of a tile; keys that were kept for it, that pass, and that come last and stay for the next."""
+
+    rows: range
+    kept: range
+    passing: range
+    leaves: range
+
+
+def turn_tiles(rows: int, keys: int, tiles: Tiles) -> list[TurnTile]:
+    """The tiles of a dense problem: the last keys stay at one turn and the first ones at the next."""
+    a, slots = min(tiles["stacked_rows"], rows), min(tiles["exchanged_keys"], keys // 2)
+    found: list[TurnTile] = []
+    kept = range(0)
+    for start in range(0, rows, a):
+        is_last = start + a >= rows
+        at_end = not found or kept.start == 0
+        leaves = range(0) if is_last or not slots else range(keys - slots, keys) if at_end else range(slots)
+        others = [each for each in (kept, leaves) if each]
+        first = max((each.stop for each in others if each.start == 0), default=0)
+        stop = min((each.start for each in others if each.stop == keys and each.start), default=keys)
+        found.append(TurnTile(range(start, min(start + a, rows)), kept, range(first, stop), leaves))
+        kept = leaves
     return found

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.attenio import attenio
+from attenio.dataflows.exchanged_keys import exchanged_keys
 from attenio.dataflows.exchanged_rows import exchanged_rows
 from attenio.dataflows.feature_blocks import feature_blocks
 from attenio.dataflows.feature_state import feature_state
@@ -141,7 +142,9 @@ def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:  # noqa: C9
 
 def _kept_keys(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """The nest of kept keys that has these tiles."""
-    if "stacked_rows" in tiles:
+    if "exchanged_keys" in tiles:
+        exchanged_keys(problem, tiles, fast)
+    elif "stacked_rows" in tiles:
         stacked_rows(problem, tiles, fast)
     elif "rolling_rows" in tiles:
         rolling_rows(problem, tiles, fast)

@@ -85,8 +85,10 @@ def _spilled_values(plan: Plan) -> int:
         case Dataflow.SCORE_STATIONARY:
             return longest * width if "query_tile" in tiles else 0
         case Dataflow.KEPT_KEYS:
-            if "exchanged_rows" in tiles:  # as much as inputs and outputs again
-                return longest * (workload.d + width + 2) + max(keys for _, keys in shapes) * (workload.d + width)
+            if not {"exchanged_rows", "exchanged_keys"}.isdisjoint(tiles):  # as much as inputs and outputs again
+                return workload.group * longest * (workload.d + width + 2) + max(keys for _, keys in shapes) * (
+                    workload.d + width
+                )
             names = ("query_tile", "rolling_rows", "stacked_rows", "group_positions")
             tile = next(tiles[name] for name in names if name in tiles)
             return longest // max(1, min(tile, longest)) * max(keys for _, keys in shapes)

@@ -157,8 +157,8 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
             f"{dataflow.value} stacks rows where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
-    if "exchanged_rows" in tiles:
-        _check_exchanges(problems_of(workload, dataflow), workload, ", ".join(forms[0]))
+    if not {"exchanged_rows", "exchanged_keys"}.isdisjoint(tiles):
+        _check_exchanges(problems_of(workload, dataflow), workload, tiles, ", ".join(forms[0]))
     if "whole_rows" in tiles and not problems_of(workload, dataflow).counts.roll(keys=True):
         raise InvalidInput(
             f"{dataflow.value} has whole_rows {ROLLING_TILES['rolling_keys']}, and the mask is {workload.mask}; give it"
@@ -176,9 +176,9 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
         raise InvalidInput(reason)
 
 
-def _check_exchanges(problems: Problems, workload: Workload, instead: str) -> None:
+def _check_exchanges(problems: Problems, workload: Workload, tiles: Tiles, instead: str) -> None:
     """Refuse exchanges where rows are not causal, or values cannot leave before their keys."""
-    if not problems.counts.is_one_staircase:
+    if "exchanged_rows" in tiles and not problems.counts.is_one_staircase:
         raise InvalidInput(
             f"values give way to outputs under one causal mask with a key for every row, and the mask is"
             f" {workload.mask}, with {workload.queries:,} queries and {workload.keys:,} keys; give {instead}"

@@ -14,7 +14,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.dataflows.exchanges import exchange_tiles
+from attenio.dataflows.exchanges import exchange_tiles, turn_tiles
 from attenio.dataflows.key_slots import turns
 from attenio.dataflows.rolling import rolling_turns
 from attenio.errors import InvalidInput
@@ -134,6 +134,15 @@ def rolling_grouping(band: Band, tiles: Tiles) -> Grouping:
 def exchanged_grouping(rows: int, keys: int, tiles: Tiles) -> Grouping:
     """A row meets what was kept for its tile first, then the keys before, and those of the tile up to its own."""
     met = [[[key] for key in tile.keys_of(row)] for tile in exchange_tiles(rows, keys, tiles) for row in tile.rows]
+    return Grouping(softmax=Softmax.ONLINE, runs=met)
+
+
+def turning_grouping(rows: int, keys: int, tiles: Tiles) -> Grouping:
+    """A row meets what was kept for its tile first, then the keys that pass, and those that stay for the next tile."""
+    cut = turn_tiles(rows, keys, tiles)
+    met = [
+        [[key] for keys in (tile.kept, tile.passing, tile.leaves) for key in keys] for tile in cut for _ in tile.rows
+    ]
     return Grouping(softmax=Softmax.ONLINE, runs=met)
 
 

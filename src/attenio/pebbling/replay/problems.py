@@ -11,7 +11,13 @@ from attenio.masks import SharedPrefix
 from attenio.masks.patterns import Band, Pattern
 from attenio.pebbling.graph import ComputationGraph
 from attenio.pebbling.graphs.attention import Head, attention
-from attenio.pebbling.replay.grouping import exchanged_grouping, grouping, rolling_grouping, stacked_grouping
+from attenio.pebbling.replay.grouping import (
+    exchanged_grouping,
+    grouping,
+    rolling_grouping,
+    stacked_grouping,
+    turning_grouping,
+)
 from attenio.planning.plan import OF_GROUPS, Dataflow, Plan
 from attenio.reference import segments
 
@@ -43,13 +49,15 @@ def _pebbled(plan: Plan, pattern: Pattern, group: int) -> PebbledProblem:
             " replay a workload in which every row needs a key"
         )
     keeping = None
-    if plan.dataflow is Dataflow.KEPT_KEYS:
+    if plan.dataflow is Dataflow.KEPT_KEYS and "kept_keys" in plan.tiles:
         keeping = keeping_slots(pattern, min(plan.tiles["kept_keys"], pattern.keys))
     if "rolling_rows" in plan.tiles:
         assert isinstance(pattern, Band)
         keys = rolling_grouping(pattern, plan.tiles).stacked(group)
     elif "exchanged_rows" in plan.tiles:
         keys = exchanged_grouping(pattern.rows, pattern.keys, plan.tiles).stacked(group)
+    elif "exchanged_keys" in plan.tiles:
+        keys = turning_grouping(group * pattern.rows, pattern.keys, plan.tiles)
     elif "stacked_rows" in plan.tiles:
         keys = stacked_grouping(group * pattern.rows, pattern.keys, plan.tiles)
     else:

@@ -7,6 +7,7 @@ from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
+from attenio.planning.words.exchanged_keys import ExchangedKeys, exchanged_key_words, held_at_turns
 from attenio.planning.words.exchanged_rows import ExchangedRows, ExchangeSizes, exchanged_held, exchanged_words
 from attenio.planning.words.form import (
     Form,
@@ -60,7 +61,7 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, StackedRows | StayingSums | LeftOver | ExchangedRows | KeyRing | WholeRows):
+    if isinstance(phase, StackedRows | ExchangedKeys | StayingSums | LeftOver | ExchangedRows | KeyRing | WholeRows):
         return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -85,6 +86,14 @@ def _sizes_of(phase: LeftOver, tiles: Tiles) -> LeftOverSizes:
 
 def _exchanged(phase: ExchangedRows, tiles: Tiles) -> ExchangeSizes:
     return ExchangeSizes(tiles[phase.tile], tiles[phase.exchanges], tiles[phase.last], tiles[phase.slots])
+
+
+def _of_stacked(phase: StackedRows | ExchangedKeys, shape: tuple[Counts, Counts], tiles: Tiles) -> Counts:
+    """Words of keys that pass by the stacked rows of a group."""
+    a, slots = tiles[phase.tile], tiles[phase.slots]
+    if isinstance(phase, ExchangedKeys):
+        return exchanged_key_words(phase, shape, a, slots)
+    return passing_words(phase, *shape, a, slots)
 
 
 def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tiles: Tiles) -> Counts:
@@ -116,8 +125,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(group * _of_one_head(counts, phase, tiles))
         case WaitingRows():
             return int(read_again(phase, (counts.rows, counts.keys), tiles[phase.tile], tiles[phase.slots]))
-        case StackedRows():
-            return int(passing_words(phase, group * counts.rows, counts.keys, tiles[phase.tile], tiles[phase.slots]))
+        case StackedRows() | ExchangedKeys():
+            return int(_of_stacked(phase, (group * counts.rows, counts.keys), tiles))
         case StayingSums():
             words = tiles_and_slots(phase, (group, counts.rows, counts.keys), 0)
             return int(words_that_pass(phase, ceil_div(words.rows, tiles[phase.tile]), words.keys, tiles[phase.slots]))
@@ -168,6 +177,9 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             words = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), 0)
             a, slots = min(tiles[phase.tile], words.rows), min(tiles[phase.slots], words.keys)
             return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
+        case ExchangedKeys():
+            shape = problems.group * counts.rows, counts.keys
+            return int(held_at_turns(phase, shape, tiles[phase.tile], tiles[phase.slots]))
         case LeftOver():
             return int(held_left_over(phase, (problems.group * counts.rows, counts.keys), _sizes_of(phase, tiles)))
         case KeyRing():

@@ -9,6 +9,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
+from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import Form, KeptTile, KeyRing, RollingTile, Sizes, WholeRows
 from attenio.planning.words.left_over import LeftOver
@@ -50,7 +51,17 @@ _FOR_SOME = (
     Dataflow.TWO_PASS,
 )  # fmt: skip
 # The forms of a single score at a time.
-_WITH_SLOTS = KeptTile | RollingTile | ExchangedRows | WaitingRows | StackedRows | StayingSums | LeftOver | KeyRing
+_WITH_SLOTS = (
+    KeptTile
+    | RollingTile
+    | ExchangedRows
+    | WaitingRows
+    | StackedRows
+    | ExchangedKeys
+    | StayingSums
+    | LeftOver
+    | KeyRing
+)
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -139,7 +150,7 @@ def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, 
     forms = known_forms(dataflow, sizes)
     if dataflow in _FOR_SOME:
         unfit: list[type] = []
-        unfit += [] if shape.dense else [WaitingRows, StackedRows, StayingSums, LeftOver]
+        unfit += [] if shape.dense else [WaitingRows, StackedRows, ExchangedKeys, StayingSums, LeftOver]
         unfit += [] if shape.staircase else [ExchangedRows]
         unfit += [] if shape.band else [KeyRing]
         unfit += [] if shape.keys_roll else [WholeRows]

@@ -11,6 +11,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_keys, may_turn
 from attenio.planning.words.exchanged_rows import ExchangedRows, best_exchanged_rows, may_exchange
 from attenio.planning.words.form import KeyRing, RollingTile, WholeRows
 from attenio.planning.words.left_over import LeftOver, best_left_over, left_over_floor
@@ -18,7 +19,17 @@ from attenio.planning.words.stacked_rows import StackedRows, best_stacked_rows, 
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
-ForSome = RollingTile | ExchangedRows | WaitingRows | StackedRows | StayingSums | LeftOver | KeyRing | WholeRows
+ForSome = (
+    RollingTile
+    | ExchangedRows
+    | WaitingRows
+    | StackedRows
+    | ExchangedKeys
+    | StayingSums
+    | LeftOver
+    | KeyRing
+    | WholeRows
+)
 
 
 def best_for_some(
@@ -50,6 +61,11 @@ def best_for_some(
                 return None
             words, tile, slots = best_stacked_rows(sums, inf if spare is None else spare)
             return words, {phase.tile: tile, phase.slots: slots}
+        case ExchangedKeys():
+            if (at_turns := _at_turns(problems, phase, fast_words)) is None:
+                return None
+            moved, tile, slots = at_turns
+            return moved, {phase.tile: tile, phase.slots: slots}
         case LeftOver():
             words, sizes = best_left_over(phase, (problems.group * counts.rows, counts.keys), fast_words)
             return (int(words), dict(zip(phase[:4], sizes, strict=True))) if min(sizes.rows, sizes.keys) >= 1 else None
@@ -65,6 +81,18 @@ def best_for_some(
             return problems.group * words, {phase.tile: tile}
         case _:
             assert_never(phase)
+
+
+def _at_turns(problems: Problems, phase: ExchangedKeys, fast_words: int) -> tuple[int, int, int] | None:
+    """The best, which its floor asks for too: it is kept with the problems, as the phase is."""
+    shape = problems.group * problems.counts.rows, problems.counts.keys
+    if not may_turn(phase, shape, fast_words):
+        return None
+    question = id(phase), fast_words
+    known: tuple[ExchangedKeys, tuple[int, int, int]] | None = problems.answers.get(question)
+    if known is None:
+        known = problems.answers[question] = phase, best_exchanged_keys(phase, shape, fast_words)
+    return known[1] if known[1][1] else None
 
 
 def _most_whole(problems: Problems, phase: WholeRows, fast_words: int) -> int:
@@ -99,6 +127,8 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
         case StayingSums():
             staying = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), fast_words)
             return inf if staying.most < 1 else staying.floor()
+        case ExchangedKeys():
+            return inf if (at_turns := _at_turns(problems, phase, fast_words)) is None else float(at_turns[0])
         case LeftOver():
             return left_over_floor(phase, (problems.group * counts.rows, counts.keys), fast_words)
         case KeyRing():

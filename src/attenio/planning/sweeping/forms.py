@@ -19,7 +19,8 @@ from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
-from attenio.planning.sweeping.stacked_rows import best_of_left_over, best_tiles_of_stacked, stacked_floors, stacked_of
+from attenio.planning.sweeping.stacked_rows import best_of_stacked, best_tiles_of_stacked, stacked_floors, stacked_of
+from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import (
     Form,
@@ -125,8 +126,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows() | StayingSums():
                 more, held, tiles = _stacked(cases, phase, spare)
-            case LeftOver():
-                more, held, tiles = best_of_left_over(cases, phase)
+            case LeftOver() | ExchangedKeys():
+                more, held, tiles = best_of_stacked(cases, phase)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -280,7 +281,7 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             words, _, tiles = _waiting(cases, phase)
             fits = (tiles[phase.slots] >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_dense
             return np.where(fits, words, np.inf)
-        case StackedRows() | StayingSums() | LeftOver():
+        case StackedRows() | StayingSums() | LeftOver() | ExchangedKeys():
             return stacked_floors(cases, phase, spare)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))

@@ -110,6 +110,8 @@ def form_with(sizes: Sizes, dataflow: Dataflow, tiles: Tiles) -> Form:
     """The form that has these tiles; those of tiled products that read probabilities included."""
     if dataflow is Dataflow.SQUARE_TILING:
         return square_tiling.form_at(sizes, tiles["depth_tile"])
+    if dataflow is Dataflow.KEPT_KEYS and "exchanged_keys" in tiles:
+        return kept_keys.exchanged_keys_form(sizes)
     if dataflow is Dataflow.KEPT_KEYS and "stacked_rows" in tiles:
         return kept_keys.stacked_form(sizes, tiles["value_columns"])
     if dataflow is Dataflow.KEPT_KEYS and "group_positions" in tiles:

@@ -12,6 +12,7 @@ from operator import mul
 from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
+from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.stacked_rows import StackedRows
@@ -223,7 +224,7 @@ class WholeRows(NamedTuple):
     live: Counts = 0
 
 
-_OfDense = WaitingRows | StackedRows | StayingSums | LeftOver
+_OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | LeftOver
 _OfBands = RollingTile | ExchangedRows | KeyRing | WholeRows
 Phase = RowTile | KeptTile | _OfBands | _OfDense | Rectangle | Product | Resident
 

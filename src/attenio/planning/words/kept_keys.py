@@ -31,10 +31,17 @@ With more, groups pass inside a tile, rows stay for all of them, slots are for k
 
 moved = g n (d + dv) + (P G m - (P-1)s - P(G-1)(s-1))d + P m dv    the key part m d once s = m
 peak  = a'(d + (c'+2)w) + s'd + c' + 2w
+
+Or outputs give way to the values of keys that stay at a turn, and these to the next outputs (exchanged keys):
+
+moved = g n (d + dv) + (P m - (P-1)s)(d + dv)                      s up to m/2
+peak  = 2w and the larger of a'(d + (dv+2)w) + d + dv and, at turns, 2w and the larger of
+        a'(d + (dv+2)w) + s(d + 1) and a'(d + 3w) + s(d + dv)
 """
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, where
+from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 from attenio.planning.words.stacked_rows import StackedRows
@@ -43,6 +50,7 @@ _NAMES = ("query_tile", "kept_keys", "value_columns")
 _ROLLING = ("rolling_rows", "kept_keys")
 _EXCHANGED = ("exchanged_rows", "exchanges", "last_rows", "kept_keys")
 _POSITIONS = ("group_positions", "kept_keys")
+_AT_TURNS = ("stacked_rows", "exchanged_keys")
 _STACKED = ("stacked_rows", "kept_keys", "value_columns")
 # Numbers of groups beside dv/d itself, in sixteenths of it.
 _SIXTEENTHS = (14, 12, 9)
@@ -96,7 +104,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     widths = (ceil_div(sizes.one_value, count) * sizes.per_word for count in column_groups(sizes.d, sizes.value_dim))
     several = _forms_of_groups(sizes, groups_of_stacked(sizes.d, sizes.value_dim))
     of_bands = rolling_form(sizes), exchanged_form(sizes)
-    return (*(form_at(sizes, columns) for columns in widths), *of_bands, *several)
+    return (*(form_at(sizes, columns) for columns in widths), *of_bands, *several, exchanged_keys_form(sizes))
 
 
 def _forms_of_groups(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, ...]:
@@ -144,6 +152,15 @@ def exchanged_form(sizes: Sizes) -> Form:
         live=d,
     )
     return Form(_EXCHANGED, (phase,), sizes.group * sizes.rows * sizes.value_dim)
+
+
+def exchanged_keys_form(sizes: Sizes) -> Form:
+    """Rows of all heads stacked, with keys kept at turns at which values and outputs give way to each other."""
+    phase = exchanged_form(sizes).phases[0]
+    assert isinstance(phase, ExchangedRows)
+    room = phase.per_row, phase.per_query, phase.per_slot, phase.per_key
+    at_turns = ExchangedKeys(*_AT_TURNS, *room, phase.beside, 2 * sizes.intermediate_words, phase.loads)
+    return Form(_AT_TURNS, (at_turns,), sizes.rows * (sizes.group * (sizes.d + sizes.value_dim)))
 
 
 def together_form(sizes: Sizes) -> Form:
