@@ -343,11 +343,15 @@ themselves and D is stored once. Forward, with heads that share no keys, dense o
 beats the best plan in {alone_beaten} of {alone} games, and with dense heads that share theirs, which stack their rows
 and keep keys over the turn, in {shared_beaten} of {shared}; plans move up to {forward_worst} times the optimum.
 Backward that happens in {backward_beaten} of {backward_games} games, up to {backward_worst} times.
-Two things were learnt from games and are plans for dense problems: while rows stay, a key finishes its gradient before
-the rows begin theirs, or after they have ended (waiting rows); and dQ stays while its row leaves and comes again (sums
-of rows, and of keys). What is left saves about a row or a key for every tile: dQ takes the place of dK and dV as soon
-as these are stored, and under a mask a single slot keeps its row over the turn. Plans that move less than a game make
-outputs again, or have values in groups of columns.
+All of these have a mask: where every row needs every key games win in {dense_beaten} of {dense}, and under masks in
+{masked_beaten} of {masked}.
+Four things were learnt from games and are plans. While rows stay, a key finishes its gradient before the rows begin
+theirs, or after they have ended (waiting rows). dQ stays while its row leaves and comes again (sums of rows, and of
+keys). Of rows that have no such place dQ is there between tiles of keys alone, in the place of dK and dV, and travels
+from one of these turns to another, or keys come again for it (turns of rows, and of keys). And under a mask a key is
+done with the rows that it is the last to meet before its gradient begins, and with that before the rows begin that it
+is the first to meet (a ring of rows). What is left is such turns under masks where fewer rows fit than two keys share.
+Plans that move less than a game make outputs again, or have values in groups of columns.
 
 {rows_table}
 

@@ -65,8 +65,10 @@ SHAPES = [
     *(RowQuestion("forward", rows, keys, 8, 8, group=group) for rows, keys, group in ((2, 3, 2), (1, 4, 2), (1, 3, 3))),
     *(RowQuestion("backward", rows, keys, 8, 8) for rows, keys in ((1, 4), (4, 1), (2, 2), (2, 3), (3, 2))),
     *(RowQuestion("backward", 2, 2, d, dv) for d, dv in ((4, 8), (8, 4))),
-    *(RowQuestion("backward", n, n, 8, 8, mask) for n, mask in ((2, "causal"), (3, "window:2"))),
-    RowQuestion("backward", 1, 2, 8, 8, group=2),
+    *(RowQuestion("backward", n, n, 8, 8, mask) for n, mask in ((2, "causal"), (3, "window:2"), (3, "causal"))),
+    *(RowQuestion("backward", rows, keys, d, dv) for rows, keys in ((1, 5), (5, 1)) for d, dv in ((8, 8), (5, 2))),
+    *(RowQuestion("backward", rows, keys, 5, 2) for rows, keys in ((2, 3), (3, 2))),
+    *(RowQuestion("backward", 1, keys, 8, 8, group=group) for keys, group in ((2, 2), (3, 2), (2, 3))),
 ]
 
 
@@ -139,6 +141,13 @@ def row_text(games: Sequence[Row]) -> dict[str, str]:
         worst = max(row["plan_words"] / row["optimum_words"] for row in mine)
         found |= {f"{direction}_games": str(len(mine)), f"{direction}_beaten": str(len(beaten))}
         found[f"{direction}_worst"] = f"{worst:.2f}"
+    backward = [row for row in settled if row["direction"] == "backward"]
+    for title, mine in (
+        ("dense", [row for row in backward if row["mask"] == "dense"]),
+        ("masked", [row for row in backward if row["mask"] != "dense"]),
+    ):
+        found[title] = str(len(mine))
+        found[f"{title}_beaten"] = str(sum(row["plan_words"] > row["optimum_words"] for row in mine))
     alone = [row for row in settled if row["direction"] == "forward" and row["group"] == 1]
     shared = [row for row in settled if row["direction"] == "forward" and row["group"] > 1]
     found["shared"] = str(len(shared))

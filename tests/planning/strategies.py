@@ -73,7 +73,7 @@ def directed(draw: st.DrawFn, longest: int = 9, widest: int = 4) -> Workload:
 
 def _is_for_others(problems, names: tuple[str, ...]) -> bool:
     """Whether a form is not searched for these problems."""
-    if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows", "row_sums"):
+    if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows", "row_sums", "turn_rows", "turn_keys"):
         return not problems.counts.is_one_dense
     if not {"exchanged_rows", "exchanged_keys"}.isdisjoint(names) and problems.values_in_keys:
         return True
@@ -90,6 +90,8 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         return problems.counts.roll(keys=True)
     if names[0] == "whole_rows":
         return not problems.counts.roll(keys=True)
+    if names[0] == "ring_rows":
+        return not problems.counts.roll(keys=False)
     return names[0] == "ring_keys" and problems.counts.only_band is None
 
 
@@ -124,6 +126,23 @@ def _turns(tiles: Tiles, rows: int) -> bool:
     return 1 < -(-rows // tiles["stacked_rows"]) <= MOST_TILES
 
 
+def _take_turns(problems, tiles: Tiles) -> bool:
+    """Whether no more sums take turns than there is room for, if any do."""
+    d, both, rows, keys = (
+        problems.d,
+        problems.d + problems.value_dim,
+        problems.counts.most_rows,
+        problems.counts.most_keys,
+    )
+    if "turn_rows" in tiles:
+        tile, slots, waiting = tiles["key_tile"], tiles["turn_rows"], problems.group * rows - tiles["own_row_sums"]
+        return waiting <= 2 * max(1, min(tile * both // d, slots))
+    if "turn_keys" in tiles:
+        tile, slots, waiting = tiles["stacked_rows"], tiles["turn_keys"], keys - tiles["own_key_sums"]
+        return waiting <= 2 * max(1, min(tile * d // both, slots))
+    return True
+
+
 def costs(workload: Workload, dataflow: Dataflow, every: Iterable[Tiles]) -> list[Cost]:
     """What each of many tiles costs; what none of them changes is counted once."""
     problems = problems_of(workload, dataflow)
@@ -148,6 +167,10 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "stacked_rows": range(1, problems.group * problems.counts.most_rows + 1),
         "row_sums": range(1, problems.group * problems.counts.most_rows + 1),
         "key_sums": keys,
+        "turn_rows": range(1, problems.group * problems.counts.most_rows + 1),
+        "own_row_sums": range(problems.group * problems.counts.most_rows + 1),
+        "turn_keys": keys,
+        "own_key_sums": range(problems.counts.most_keys + 1),
         "waiting_rows": range(problems.counts.most_rows + 1),
         "waiting_keys": range(problems.counts.most_keys + 1),
         "late_rows": range(problems.group * problems.counts.most_rows + 1),
@@ -186,6 +209,9 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         if names[0] == "ring_keys":
             yield Tiles.of(ring_keys=max(1, int(problems.counts.only_band.longest_row)))
             continue
+        if names[0] == "ring_rows":
+            yield Tiles.of(ring_rows=int(problems.counts.ring_rows.of_two))
+            continue
         choices |= _rolling_choices(problems, names)
         if dataflow is Dataflow.KEPT_KEYS and names[0] not in ("rolling_rows", "exchanged_rows"):
             groups = (1,) if problems.values_in_keys else column_groups(problems.d, problems.value_dim)
@@ -201,5 +227,6 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
                 ("waiting_sums" not in tiles or _sums_first(tiles))
                 and ("exchanged_rows" not in tiles or _exchanges(tiles, problems.counts.rows))
                 and ("exchanged_keys" not in tiles or _turns(tiles, problems.group * problems.counts.rows))
+                and _take_turns(problems, tiles)
             ):
                 yield tiles

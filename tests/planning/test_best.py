@@ -53,6 +53,7 @@ def test_no_tiles_of_a_dataflow_move_less_than_its_best_plan(dataflow: Dataflow,
     # small where there are many tiles to combine
     sizes = {Dataflow.TILED_PRODUCTS: (3, 2), Dataflow.FUSED_VALUES: (5, 2), Dataflow.SPILLED_GRADIENTS: (5, 2)}
     sizes[Dataflow.RANK_ONE_TILING] = sizes[Dataflow.TWO_PASS] = (5, 2)
+    sizes[Dataflow.KEPT_ROW_GRADIENTS] = sizes[Dataflow.QUERY_STATIONARY] = (5, 3)
     longest, widest = sizes.get(dataflow, (7, 3))
     workload = data.draw(workloads(longest=longest, widest=widest)).towards(dataflow.direction)
     if not applies(workload, dataflow):

@@ -71,7 +71,16 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
             for tiles in every_tile
             if tiles["keys_per_split"] == 1 and half < problems.counts.most_keys
         ]
-    in_slots = {"kept_keys", "ring_keys", "row_sums", "key_sums", "late_rows"}  # one score at a time
+    in_slots = {
+        "kept_keys",
+        "ring_keys",
+        "ring_rows",
+        "row_sums",
+        "key_sums",
+        "late_rows",
+        "turn_rows",
+        "turn_keys",
+    }  # one score at a time
     if dataflow is Dataflow.SCORE_STATIONARY:  # one element at a time
         in_slots |= {"resident_rows", "whole_rows"}
     allowed = [

@@ -90,14 +90,46 @@ def test_gradients_cost_what_is_compulsory_once_rows_and_one_key_stay_with_their
         assert plan.moved_words == game.optimum() - (statistics if "ring_keys" in plan.tiles else 0)
 
 
-@pytest.mark.parametrize(("rows", "keys"), [(3, 1), (4, 1), (2, 2)])
-def test_plans_for_gradients_move_no_more_than_six_fifths_of_what_games_of_whole_rows_do(rows, keys):
-    """Games let dQ wait for single keys, plans for a whole pass."""
-    d, least = 8, 53
-    workload = Workload(queries=rows, keys=keys, d=d, direction="backward")
-    for fast_words in range(least, least + 40, 13):
-        game = GradientGame(needed=needed_keys(workload), fast_words=fast_words - 3, d=d, value_dim=d)
-        assert best_plan_for(workload, fast_words).moved_words <= 1.2 * game.optimum()
+def gradient_optimum(workload, fast_words):
+    sizes = {"d": workload.d, "value_dim": workload.value_dim}
+    # a score, its gradient and a word of the output are in hand
+    return GradientGame(needed=needed_keys(workload) * workload.group, fast_words=fast_words - 3, **sizes).optimum()
+
+
+def memories_for_gradients(workload, points):
+    """From a row, a key and the larger of their gradients up to where everything stays."""
+    d, both, rows = workload.d, workload.d + workload.value_dim, workload.group * workload.queries
+    least = 2 * both + 2 + max(d, both) + 3
+    most = rows * (both + d + 2) + workload.keys * 2 * both + 3
+    return range(least, most + 1, max(1, (most - least) // points))
+
+
+@pytest.mark.parametrize(("d", "dv"), [(3, 3), (2, 4), (5, 2)])
+@pytest.mark.parametrize(
+    ("rows", "keys", "heads"), [(1, 3, 1), (3, 1, 1), (1, 4, 1), (4, 1, 1), (2, 2, 1), (1, 2, 2), (2, 1, 2)]
+)
+def test_no_schedule_of_whole_rows_moves_less_than_the_best_plan_for_gradients(rows, keys, heads, d, dv):
+    sizes = {"queries": rows, "keys": keys, "d": d, "value_dim": dv, "heads": heads, "kv_heads": 1}
+    workload = Workload(**sizes, direction="backward")
+    for fast_words in memories_for_gradients(workload, 8):
+        assert best_plan_for(workload, fast_words).moved_words <= gradient_optimum(workload, fast_words)
+
+
+@pytest.mark.parametrize(("rows", "keys", "d", "dv"), [(2, 3, 5, 2), (3, 2, 2, 4)])
+def test_nor_with_a_row_or_a_key_more(rows, keys, d, dv):
+    workload = Workload(queries=rows, keys=keys, d=d, value_dim=dv, direction="backward")
+    for fast_words in memories_for_gradients(workload, 4):
+        assert best_plan_for(workload, fast_words).moved_words <= gradient_optimum(workload, fast_words)
+
+
+@pytest.mark.parametrize(("d", "dv"), [(3, 3), (2, 4), (8, 8)])
+@pytest.mark.parametrize(("n", "mask", "ring"), [(2, "causal", 1), (3, "window:2", 1)])
+def test_a_ring_of_rows_holds_no_more_than_games_need_to_move_everything_once(n, mask, ring, d, dv):
+    workload = Workload(n=n, d=d, value_dim=dv, mask=mask, direction="backward")
+    least = ring * (d + dv + 2) + 2 * (d + dv) + 3
+    optimum = workload.compulsory_words + n * (dv + 1)  # outputs, for D, and log-sum-exps
+    assert best_plan_for(workload, least).moved_words == gradient_optimum(workload, least) == optimum
+    assert gradient_optimum(workload, least - 1) is None
 
 
 def test_a_row_whose_gradient_waits_makes_room_for_the_gradient_of_a_key():

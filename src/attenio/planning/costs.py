@@ -11,6 +11,7 @@ from attenio.planning.approximate.forms import approximate_form
 from attenio.planning.plan import Dataflow, Tiles, is_approximate
 from attenio.planning.problems import Problems, counting
 from attenio.planning.words import dataflows
+from attenio.planning.words.taking_turns import Sizes, TakingTurns, cut, in_hand, shape_of
 from attenio.workload import Direction, Workload
 
 # They stream columns of keys, or hold some of them, an entry of a key at a time.
@@ -19,12 +20,24 @@ _SINGLE_ENTRIES = (
 )  # fmt: skip
 # Tiles that may have no size.
 MAY_BE_NONE = frozenset(
-    ("resident_keys", "saved_state", "waiting_rows", "waiting_keys", "waiting_sums", "late_rows", "late_keys")
+    (
+        "resident_keys",
+        "saved_state",
+        "waiting_rows",
+        "waiting_keys",
+        "waiting_sums",
+        "late_rows",
+        "late_keys",
+        "own_row_sums",
+        "own_key_sums",
+    )
 )
 # Of dense problems, whose gradients may wait.
 _WAITING_TILES = frozenset(("waiting_rows", "waiting_keys"))
 # Of dense problems too: the rows of all heads lie one under the other.
-_STACKED_TILES = frozenset(("stacked_rows", "row_sums"))
+_STACKED_TILES = frozenset(("stacked_rows", "row_sums", "turn_rows"))
+# Of these some whose sums take turns with those of a tile.
+_TURNING_TILES = frozenset(("turn_rows", "turn_keys"))
 # Of rows, or keys, that come and go one by one, and where they may.
 ROLLING_TILES = {
     "rolling_rows": "where the first row does not need the last key",
@@ -164,8 +177,7 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
             f"{dataflow.value} has whole_rows {ROLLING_TILES['rolling_keys']}, and the mask is {workload.mask}; give it"
             f" {', '.join(forms[0])}"
         )
-    if "ring_keys" in tiles:
-        _check_ring(problems_of(workload, dataflow), workload, tiles["ring_keys"])
+    _check_slots(problems_of(workload, dataflow), workload, dataflow, tiles)
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
         raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")
     columns, shared = tiles.get("value_columns", 0), workload.entries_per_word
@@ -187,6 +199,16 @@ def _check_exchanges(problems: Problems, workload: Workload, tiles: Tiles, inste
         raise InvalidInput(f"values that are part of their keys cannot give way to outputs; give {instead}")
 
 
+def _check_slots(problems: Problems, workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
+    """Refuse rings and turns that leave out what has to be there."""
+    if "ring_keys" in tiles:
+        _check_ring(problems, workload, tiles["ring_keys"])
+    if "ring_rows" in tiles:
+        _check_row_ring(problems, workload, tiles["ring_rows"])
+    if not _TURNING_TILES.isdisjoint(tiles):
+        _check_turns(problems, dataflow, tiles)
+
+
 def _check_ring(problems: Problems, workload: Workload, ring: int) -> None:
     """Refuse a ring of keys under a mask that is no band, or one that does not hold what a row needs."""
     counts = problems.counts
@@ -194,3 +216,27 @@ def _check_ring(problems: Problems, workload: Workload, ring: int) -> None:
         raise InvalidInput(f"a ring of keys is for one dense, causal or window mask, and the mask is {workload.mask}")
     if ring < counts.only_band.longest_row:
         raise InvalidInput(f"ring_keys is {ring:,}, and a row needs {int(counts.only_band.longest_row):,} keys")
+
+
+def _check_row_ring(problems: Problems, workload: Workload, ring: int) -> None:
+    """Refuse a ring of rows where all of them need all keys, or one that does not hold what two keys share."""
+    counts = problems.counts
+    if counts.only_band is None or not counts.roll(keys=False):
+        raise InvalidInput(f"a ring of rows is for one causal or window mask, and the mask is {workload.mask}")
+    shared = int(counts.ring_rows.of_two)
+    if ring < shared:
+        raise InvalidInput(f"ring_rows is {ring:,}, and {shared:,} rows need a key and the next one")
+
+
+def _check_turns(problems: Problems, dataflow: Dataflow, tiles: Tiles) -> None:
+    """Refuse more sums that take turns than two groups have room for."""
+    (phase,) = dataflows.form_with(problems.sizes, dataflow, tiles).phases
+    assert isinstance(phase, TakingTurns)
+    counts = problems.counts
+    shape = shape_of(phase, problems.group, counts.rows, counts.keys)
+    sizes = cut(shape, Sizes(tiles[phase.tile], tiles[phase.slots], tiles[phase.sums]))
+    waiting, most = shape[1] - sizes.sums, 2 * in_hand(phase, sizes)
+    if waiting > most:
+        raise InvalidInput(
+            f"{waiting:,} sums take turns, and {most:,} have room; make {phase.sums} {shape[1] - most:,} or more"
+        )

@@ -22,9 +22,11 @@ from attenio.dataflows.backward.problem import (
 )
 from attenio.dataflows.backward.query_stationary import query_stationary
 from attenio.dataflows.backward.rolling_keys import rolling_keys
+from attenio.dataflows.backward.row_ring import row_ring
 from attenio.dataflows.backward.spilled_gradients import spilled_gradients
 from attenio.dataflows.backward.standing_sinks import StandingSinks
 from attenio.dataflows.backward.staying_sums import key_sums, row_sums
+from attenio.dataflows.backward.taking_turns import turns_of_keys, turns_of_rows
 from attenio.dataflows.backward.tiled_products import tiled_products
 from attenio.dataflows.backward.two_pass import two_pass
 from attenio.dataflows.backward.waiting_keys import waiting_keys
@@ -106,7 +108,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             key_stationary(problem, plan.tiles, fast)
         case Dataflow.QUERY_STATIONARY:
             tiled = passing_keys if "kept_keys" in plan.tiles else query_stationary
-            other = key_ring if "ring_keys" in plan.tiles else key_sums if "key_sums" in plan.tiles else tiled
+            sums = key_sums if "key_sums" in plan.tiles else turns_of_keys if "turn_keys" in plan.tiles else tiled
+            other = key_ring if "ring_keys" in plan.tiles else sums
             run = waiting_rows if "waiting_rows" in plan.tiles else other
             run(problem, plan.tiles, fast)
         case Dataflow.TWO_PASS:
@@ -118,8 +121,10 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
         case Dataflow.SPILLED_GRADIENTS:
             spilled_gradients(problem, plan.tiles, fast)
         case Dataflow.KEPT_ROW_GRADIENTS:
-            tiled = row_sums if "row_sums" in plan.tiles else kept_row_gradients
-            other = waiting_keys if "waiting_keys" in plan.tiles else tiled
+            tiled = turns_of_rows if "turn_rows" in plan.tiles else kept_row_gradients
+            sums = row_sums if "row_sums" in plan.tiles else tiled
+            ring = row_ring if "ring_rows" in plan.tiles else sums
+            other = waiting_keys if "waiting_keys" in plan.tiles else ring
             run = rolling_keys if "rolling_keys" in plan.tiles else other
             run(problem, plan.tiles, fast)
         case _:

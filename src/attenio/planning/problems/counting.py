@@ -7,6 +7,7 @@ from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
+from attenio.planning.words import taking_turns as turns
 from attenio.planning.words.exchanged_keys import ExchangedKeys, exchanged_key_words, held_at_turns
 from attenio.planning.words.exchanged_rows import ExchangedRows, ExchangeSizes, exchanged_held, exchanged_words
 from attenio.planning.words.form import (
@@ -26,8 +27,11 @@ from attenio.planning.words.left_over import LeftOver, left_over_words
 from attenio.planning.words.left_over import Sizes as LeftOverSizes
 from attenio.planning.words.left_over import held_words as held_left_over
 from attenio.planning.words.rolling_sums import slots_and_places
+from attenio.planning.words.row_ring import RowRing
+from attenio.planning.words.row_ring import held_words as held_by_rows
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots, words_that_pass
+from attenio.planning.words.taking_turns import TakingTurns
 from attenio.planning.words.waiting_rows import WaitingRows, held_words, read_again
 
 
@@ -61,7 +65,9 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, StackedRows | ExchangedKeys | StayingSums | LeftOver | ExchangedRows | KeyRing | WholeRows):
+    if isinstance(phase, StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver):
+        return problems
+    if isinstance(phase, ExchangedRows | KeyRing | RowRing | WholeRows):
         return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -88,12 +94,8 @@ def _exchanged(phase: ExchangedRows, tiles: Tiles) -> ExchangeSizes:
     return ExchangeSizes(tiles[phase.tile], tiles[phase.exchanges], tiles[phase.last], tiles[phase.slots])
 
 
-def _of_stacked(phase: StackedRows | ExchangedKeys, shape: tuple[Counts, Counts], tiles: Tiles) -> Counts:
-    """Words of keys that pass by the stacked rows of a group."""
-    a, slots = tiles[phase.tile], tiles[phase.slots]
-    if isinstance(phase, ExchangedKeys):
-        return exchanged_key_words(phase, shape, a, slots)
-    return passing_words(phase, *shape, a, slots)
+def _sizes_of_turns(phase: TakingTurns, tiles: Tiles) -> turns.Sizes:
+    return turns.Sizes(tiles[phase.tile], tiles[phase.slots], tiles[phase.sums])
 
 
 def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tiles: Tiles) -> Counts:
@@ -105,6 +107,29 @@ def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tile
     if phase.sums:
         words += phase.state * counts.rolling_loads(a, int(slots_and_places(a, slots, tiles[phase.sums])))
     return words
+
+
+def _moved_by_dense(
+    phase: StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver,
+    sizes: tuple[int, int, int],
+    tiles: Tiles,
+) -> int:
+    group, rows, keys = sizes
+    match phase:
+        case StackedRows():
+            return int(passing_words(phase, group * rows, keys, tiles[phase.tile], tiles[phase.slots]))
+        case ExchangedKeys():
+            return int(exchanged_key_words(phase, (group * rows, keys), tiles[phase.tile], tiles[phase.slots]))
+        case StayingSums():
+            words = tiles_and_slots(phase, sizes, 0)
+            return int(words_that_pass(phase, ceil_div(words.rows, tiles[phase.tile]), words.keys, tiles[phase.slots]))
+        case TakingTurns():
+            shape = turns.shape_of(phase, *sizes)
+            return int(turns.words_of_turns(phase, shape, _sizes_of_turns(phase, tiles)))
+        case LeftOver():
+            return int(left_over_words(phase, (group * rows, keys), _sizes_of(phase, tiles)))
+        case _:
+            assert_never(phase)
 
 
 def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
@@ -125,14 +150,9 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(group * _of_one_head(counts, phase, tiles))
         case WaitingRows():
             return int(read_again(phase, (counts.rows, counts.keys), tiles[phase.tile], tiles[phase.slots]))
-        case StackedRows() | ExchangedKeys():
-            return int(_of_stacked(phase, (group * counts.rows, counts.keys), tiles))
-        case StayingSums():
-            words = tiles_and_slots(phase, (group, counts.rows, counts.keys), 0)
-            return int(words_that_pass(phase, ceil_div(words.rows, tiles[phase.tile]), words.keys, tiles[phase.slots]))
-        case LeftOver():
-            return int(left_over_words(phase, (group * counts.rows, counts.keys), _sizes_of(phase, tiles)))
-        case KeyRing():
+        case StackedRows() | ExchangedKeys() | StayingSums() | TakingTurns() | LeftOver():
+            return _moved_by_dense(phase, (group, counts.rows, counts.keys), tiles)
+        case KeyRing() | RowRing():
             return 0
         case WholeRows():
             a = tiles[phase.tile]
@@ -173,17 +193,10 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             seen = seen_by(problems, phase)
             waiting, slots = min(tiles[phase.tile], seen.counts.rows), min(tiles[phase.slots], seen.counts.keys)
             return int(held_words(phase, seen.counts.rows, waiting, slots))
-        case StackedRows() | StayingSums():
-            words = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), 0)
-            a, slots = min(tiles[phase.tile], words.rows), min(tiles[phase.slots], words.keys)
-            return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
-        case ExchangedKeys():
-            shape = problems.group * counts.rows, counts.keys
-            return int(held_at_turns(phase, shape, tiles[phase.tile], tiles[phase.slots]))
-        case LeftOver():
-            return int(held_left_over(phase, (problems.group * counts.rows, counts.keys), _sizes_of(phase, tiles)))
         case KeyRing():
             return int(min(tiles[phase.slots], counts.keys) * phase.per_slot + phase.beside)
+        case RowRing():
+            return int(held_by_rows(phase, counts.ring_rows, min(tiles[phase.slots], counts.rows)))
         case WholeRows():
             each = counts.longest_row * phase.per_score + phase.per_row
             return int(min(tiles[phase.tile], counts.rows) * each + phase.beside)
@@ -196,6 +209,27 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(min(tiles[phase.rows], most) * columns * w + 1)
         case Resident():
             return int(min(tiles[phase.tile], counts.most_keys) * w + phase.beside)
+        case _:
+            return _peak_of_dense(phase, (problems.group, counts.rows, counts.keys), tiles)
+
+
+def _peak_of_dense(
+    phase: StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver,
+    sizes: tuple[int, int, int],
+    tiles: Tiles,
+) -> int:
+    group, rows, keys = sizes
+    match phase:
+        case StackedRows() | StayingSums():
+            words = tiles_and_slots(phase, sizes, 0)
+            a, slots = min(tiles[phase.tile], words.rows), min(tiles[phase.slots], words.keys)
+            return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
+        case ExchangedKeys():
+            return int(held_at_turns(phase, (group * rows, keys), tiles[phase.tile], tiles[phase.slots]))
+        case TakingTurns():
+            return int(turns.held_words(phase, turns.shape_of(phase, *sizes), _sizes_of_turns(phase, tiles)))
+        case LeftOver():
+            return int(held_left_over(phase, (group * rows, keys), _sizes_of(phase, tiles)))
         case _:
             assert_never(phase)
 

@@ -11,6 +11,7 @@ from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.staircase import is_staircase
 from attenio.masks.patterns.sums import ceil_div
+from attenio.planning.words.row_ring import RingRows, ring_rows
 
 # Below this many patterns a loop of Python integers is faster than arrays.
 _FEW = 6
@@ -101,6 +102,13 @@ class PatternCounts:
         """The most keys that a row of the band needs, one at least."""
         assert self.only_band is not None
         return max(1, int(self.only_band.longest_row))
+
+    @lazy
+    def ring_rows(self) -> RingRows:
+        """The rows of a ring that keys of the band pass."""
+        assert self.only_band is not None
+        two, three = ring_rows(self.only_band)
+        return RingRows(int(two), int(three))
 
     def roll(self, keys: bool) -> bool:
         """Whether rows may come and go one by one, or ``keys``."""

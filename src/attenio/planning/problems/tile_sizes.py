@@ -2,6 +2,8 @@
 
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
+from attenio.planning.words.backward import kept_row_gradients, query_stationary
+from attenio.planning.words.taking_turns import TakingTurns, shape_of, smallest_sizes
 
 _OF_ROWS = frozenset(
     (
@@ -45,14 +47,28 @@ def keeps_to_granularity(problems: Problems, tiles: Tiles) -> bool:
 def smallest_tiles(problems: Problems, names: tuple[str, ...]) -> Tiles:
     """The tiles of a dataflow that take the least room, which may not keep to the granularity if there are none."""
     counts = problems.counts
+    if not {"turn_rows", "turn_keys"}.isdisjoint(names):
+        return _fewest_turns(problems, names)
     least = dict.fromkeys(names, 1)
     for name in names:
         if name == "resident_keys":
             least[name] = 0
         elif name == "ring_keys" and counts.only_band is not None:  # all that a row needs
             least[name] = counts.longest_row
+        elif name == "ring_rows" and counts.only_band is not None:
+            least[name] = int(counts.ring_rows.of_two)
         elif name in _OF_ROWS and names != _ONE_ROW:
             least[name] = min(problems.granularity.rows, counts.most_rows)
         elif name in _OF_KEYS:
             least[name] = min(problems.granularity.keys, counts.most_keys)
     return Tiles.of(**least)
+
+
+def _fewest_turns(problems: Problems, names: tuple[str, ...]) -> Tiles:
+    """Sums that take turns, as many as there is room for."""
+    every = (*kept_row_gradients.forms(problems.sizes), *query_stationary.forms(problems.sizes))
+    (phase,) = next(form.phases for form in every if form.names == names)
+    assert isinstance(phase, TakingTurns)
+    shape = shape_of(phase, problems.group, problems.counts.most_rows, problems.counts.most_keys)
+    sizes = dict(zip(phase[:3], smallest_sizes(phase, shape), strict=True))
+    return Tiles.of(**{name: sizes[name] for name in names})

@@ -13,8 +13,10 @@ from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import Form, KeptTile, KeyRing, RollingTile, Sizes, WholeRows
 from attenio.planning.words.left_over import LeftOver
+from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
+from attenio.planning.words.taking_turns import TakingTurns
 from attenio.planning.words.waiting_rows import WaitingRows
 from attenio.workload import Direction
 
@@ -59,8 +61,10 @@ _WITH_SLOTS = (
     | StackedRows
     | ExchangedKeys
     | StayingSums
+    | TakingTurns
     | LeftOver
     | KeyRing
+    | RowRing
 )
 
 
@@ -150,9 +154,10 @@ def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, 
     forms = known_forms(dataflow, sizes)
     if dataflow in _FOR_SOME:
         unfit: list[type] = []
-        unfit += [] if shape.dense else [WaitingRows, StackedRows, ExchangedKeys, StayingSums, LeftOver]
+        unfit += [] if shape.dense else [WaitingRows, StackedRows, ExchangedKeys, StayingSums, TakingTurns, LeftOver]
         unfit += [] if shape.staircase else [ExchangedRows]
         unfit += [] if shape.band else [KeyRing]
+        unfit += [] if shape.rows_roll else [RowRing]
         unfit += [] if shape.keys_roll else [WholeRows]
         forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)) and _rolls(form, shape))
         if sizes.group > 1 and not shape.keys_roll:  # elsewhere heads together save next to nothing

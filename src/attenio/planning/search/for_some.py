@@ -15,21 +15,15 @@ from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_
 from attenio.planning.words.exchanged_rows import ExchangedRows, best_exchanged_rows, may_exchange
 from attenio.planning.words.form import KeyRing, RollingTile, WholeRows
 from attenio.planning.words.left_over import LeftOver, best_left_over, left_over_floor
+from attenio.planning.words.row_ring import RowRing
+from attenio.planning.words.row_ring import held_words as held_by_rows
 from attenio.planning.words.stacked_rows import StackedRows, best_stacked_rows, stacked_floor
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
+from attenio.planning.words.taking_turns import TakingTurns, best_taking_turns, shape_of, turns_floor
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
-ForSome = (
-    RollingTile
-    | ExchangedRows
-    | WaitingRows
-    | StackedRows
-    | ExchangedKeys
-    | StayingSums
-    | LeftOver
-    | KeyRing
-    | WholeRows
-)
+OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
+ForSome = OfDense | RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows
 
 
 def best_for_some(
@@ -52,6 +46,28 @@ def best_for_some(
             moved, exchange = best_exchanged_rows(phase, (counts.rows, counts.keys), fast_words)
             tiles = (phase.tile, phase.exchanges, phase.last, phase.slots)
             return (problems.group * int(moved), dict(zip(tiles, exchange, strict=True))) if exchange.tile else None
+        case KeyRing():
+            needed = problems.counts.longest_row
+            return (0, {phase.slots: needed}) if needed * phase.per_slot + phase.beside <= fast_words else None
+        case RowRing():
+            slots = _ring_that_fits(problems, phase, fast_words)
+            return (0, {phase.slots: slots}) if slots else None
+        case WholeRows():
+            most = _most_whole(problems, phase, fast_words)
+            if most < 1:
+                return None
+            limit = None if spare is None else spare // problems.group
+            words, tile = best_row_tile(RowWords(problems, phase.live, phase.loads), most, limit)
+            return problems.group * words, {phase.tile: tile}
+        case _:
+            return _best_for_dense(problems, phase, fast_words, spare)
+
+
+def _best_for_dense(
+    problems: Problems, phase: OfDense, fast_words: int, spare: int | None
+) -> tuple[int, dict[str, int]] | None:
+    counts = problems.counts
+    match phase:
         case WaitingRows():
             words, waiting, slots = best_waiting_rows(phase, counts.rows, counts.keys, fast_words)
             return (words, {phase.tile: waiting, phase.slots: slots}) if slots >= 1 else None
@@ -66,19 +82,13 @@ def best_for_some(
                 return None
             moved, tile, slots = at_turns
             return moved, {phase.tile: tile, phase.slots: slots}
+        case TakingTurns():
+            shape = shape_of(phase, problems.group, counts.rows, counts.keys)
+            words, turning = best_taking_turns(phase, shape, fast_words, inf if spare is None else spare)
+            return (words, dict(zip(phase[:3], turning, strict=True))) if turning.tile >= 1 else None
         case LeftOver():
             words, sizes = best_left_over(phase, (problems.group * counts.rows, counts.keys), fast_words)
             return (int(words), dict(zip(phase[:4], sizes, strict=True))) if min(sizes.rows, sizes.keys) >= 1 else None
-        case KeyRing():
-            needed = problems.counts.longest_row
-            return (0, {phase.slots: needed}) if needed * phase.per_slot + phase.beside <= fast_words else None
-        case WholeRows():
-            most = _most_whole(problems, phase, fast_words)
-            if most < 1:
-                return None
-            limit = None if spare is None else spare // problems.group
-            words, tile = best_row_tile(RowWords(problems, phase.live, phase.loads), most, limit)
-            return problems.group * words, {phase.tile: tile}
         case _:
             assert_never(phase)
 
@@ -99,6 +109,16 @@ def _most_whole(problems: Problems, phase: WholeRows, fast_words: int) -> int:
     """Rows of which all scores fit, at most."""
     fits = (fast_words - phase.beside) // (problems.counts.longest_row * phase.per_score + phase.per_row)
     return int(min(fits, problems.counts.rows))
+
+
+def _ring_that_fits(problems: Problems, phase: RowRing, fast_words: int) -> int:
+    """Positions of a ring of rows; none if it does not fit."""
+    counts = problems.counts
+    # a key is needed by as many rows as all are on average, and all but one of them are in the ring
+    if (counts.scores - counts.keys) * phase.per_slot > counts.keys * (fast_words - phase.beside):
+        return 0
+    slots = int(counts.ring_rows.of_two)
+    return slots if held_by_rows(phase, counts.ring_rows, slots) <= fast_words else 0
 
 
 def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
@@ -129,6 +149,8 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
             return inf if staying.most < 1 else staying.floor()
         case ExchangedKeys():
             return inf if (at_turns := _at_turns(problems, phase, fast_words)) is None else float(at_turns[0])
+        case TakingTurns():
+            return turns_floor(phase, shape_of(phase, problems.group, counts.rows, counts.keys), fast_words)
         case LeftOver():
             return left_over_floor(phase, (problems.group * counts.rows, counts.keys), fast_words)
         case KeyRing():
@@ -136,6 +158,8 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
             if counts.scores * phase.per_slot > counts.rows * (fast_words - phase.beside):
                 return inf
             return 0 if problems.counts.longest_row * phase.per_slot + phase.beside <= fast_words else inf
+        case RowRing():
+            return 0 if _ring_that_fits(problems, phase, fast_words) else inf
         case WholeRows():
             return _floor_of_whole_rows(problems, phase, fast_words, spare)
         case _:

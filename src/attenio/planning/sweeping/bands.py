@@ -1,4 +1,4 @@
-"""Phases for bands alone, many cases at once: rows or keys that roll, rows that exchange, rings of keys, whole rows."""
+"""Phases for bands alone, many cases at once: rows or keys that roll, rows that exchange, rings, whole rows."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from attenio.masks.patterns.staircase import is_staircase
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
+from attenio.planning.sweeping.rings import ring_fits, ring_of
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.row_tiles import RowForms, best_whole_rows, most_whole_rows
 from attenio.planning.words.exchanged_rows import (
@@ -16,8 +17,9 @@ from attenio.planning.words.exchanged_rows import (
     may_exchange,
 )
 from attenio.planning.words.form import KeyRing, RollingTile, WholeRows
+from attenio.planning.words.row_ring import RowRing
 
-OfBand = RollingTile | ExchangedRows | KeyRing | WholeRows
+OfBand = RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows
 
 
 def best_of_band(cases: Cases, phase: OfBand) -> tuple[Ints, Ints, dict[str, Ints]]:
@@ -27,9 +29,9 @@ def best_of_band(cases: Cases, phase: OfBand) -> tuple[Ints, Ints, dict[str, Int
             return _rolling(cases, phase)
         case ExchangedRows():
             return _exchanged(cases, phase)
-        case KeyRing():
-            ring = np.maximum(cases.band.longest_row, 1)
-            return 0 * ring, ring * phase.per_slot + phase.beside, {phase.slots: ring}
+        case KeyRing() | RowRing():
+            ring, held = ring_of(cases, phase)
+            return 0 * ring, held, {phase.slots: ring}
         case WholeRows():
             return best_whole_rows(cases, phase)
 
@@ -51,8 +53,8 @@ def _floor(cases: Cases, phase: OfBand) -> tuple[Ints | NDArray[np.float64] | fl
         case ExchangedRows():
             fits = np.asarray(may_exchange(phase, (cases.rows, cases.keys), cases.fast_words) & is_staircase(band))
             return cases.group * (phase.loads * cases.keys + phase.live * cases.rows), fits
-        case KeyRing():
-            return 0.0, np.maximum(band.longest_row, 1) * phase.per_slot + phase.beside <= cases.fast_words
+        case KeyRing() | RowRing():
+            return 0.0, ring_fits(cases, phase)
         case WholeRows():
             most, _ = most_whole_rows(cases, phase)
             forms = RowForms(band=band, live=phase.live, loads=phase.loads, unit=1)

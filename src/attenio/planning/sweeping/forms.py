@@ -19,7 +19,13 @@ from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
-from attenio.planning.sweeping.stacked_rows import best_of_stacked, best_tiles_of_stacked, stacked_floors, stacked_of
+from attenio.planning.sweeping.stacked_rows import (
+    best_of_exchanged,
+    best_of_left_over,
+    best_of_stacked,
+    best_of_turns,
+    stacked_floors,
+)
 from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import (
@@ -36,8 +42,10 @@ from attenio.planning.words.form import (
     WholeRows,
 )
 from attenio.planning.words.left_over import LeftOver
+from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
+from attenio.planning.words.taking_turns import TakingTurns
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows, held_words
 
 Floats = NDArray[np.float64]
@@ -120,14 +128,18 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case KeptTile():
                 asked = cases, phase, spare // times_of(cases, phase)
                 more, held, tiles = _kept(*asked) if within is None else _kept_within(*within, place, asked)
-            case RollingTile() | ExchangedRows() | KeyRing() | WholeRows():
+            case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows():
                 more, held, tiles = best_of_band(cases, phase)
             case WaitingRows():
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows() | StayingSums():
-                more, held, tiles = _stacked(cases, phase, spare)
-            case LeftOver() | ExchangedKeys():
-                more, held, tiles = best_of_stacked(cases, phase)
+                more, held, tiles = best_of_stacked(cases, phase, spare)
+            case ExchangedKeys():
+                more, held, tiles = best_of_exchanged(cases, phase)
+            case LeftOver():
+                more, held, tiles = best_of_left_over(cases, phase)
+            case TakingTurns():
+                more, held, tiles = best_of_turns(cases, phase)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -206,12 +218,6 @@ def _waiting(cases: Cases, phase: WaitingRows) -> tuple[Ints, Ints, dict[str, In
     return words, held, {phase.tile: waiting, phase.slots: slots}
 
 
-def _stacked(cases: Cases, phase: StackedRows | StayingSums, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
-    words, tile, slots = best_tiles_of_stacked(stacked_of(cases, phase), limit)
-    held = tile * phase.per_row + slots * phase.per_slot + phase.beside
-    return words, held, {phase.tile: tile, phase.slots: slots}
-
-
 def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleForms:
     (held,), seen = phase.held, seen_by(cases, phase)
     return RectangleForms(
@@ -275,13 +281,13 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             return np.where(most >= 1, words if phase.heads else cases.group * words, np.inf)
         case KeptTile():
             return _kept_floor_of_some(cases, phase, spare) if phase.together else _kept_floor(cases, phase, spare)
-        case RollingTile() | ExchangedRows() | KeyRing() | WholeRows():
+        case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows():
             return band_floors(cases, phase)
         case WaitingRows():
             words, _, tiles = _waiting(cases, phase)
             fits = (tiles[phase.slots] >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_dense
             return np.where(fits, words, np.inf)
-        case StackedRows() | StayingSums() | LeftOver() | ExchangedKeys():
+        case StackedRows() | StayingSums() | TakingTurns() | LeftOver() | ExchangedKeys():
             return stacked_floors(cases, phase, spare)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))

@@ -12,6 +12,8 @@ from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_
 from attenio.planning.words.left_over import LeftOver, best_left_over, held_words
 from attenio.planning.words.stacked_rows import StackedRows, TilesAndSlots
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
+from attenio.planning.words.taking_turns import NEVER, TakingTurns, best_of_many, shape_of
+from attenio.planning.words.taking_turns import held_words as held_by_turns
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +25,9 @@ def stacked_of(cases: Cases, phase: StackedRows | StayingSums) -> TilesAndSlots[
     return tiles_and_slots(every, (cases.group, cases.rows, cases.keys), cases.fast_words)
 
 
-def stacked_floors(cases: Cases, phase: StackedRows | StayingSums | LeftOver | ExchangedKeys, spare: Counts) -> Floats:
+def stacked_floors(
+    cases: Cases, phase: StackedRows | StayingSums | TakingTurns | LeftOver | ExchangedKeys, spare: Counts
+) -> Floats:
     """Words that no tiles go below; infinite where none fit, a mask hides scores, or nothing is to spare."""
     floors = np.full(len(cases), np.inf)
     free = (cases.row_unit == 1) & (cases.key_unit == 1) & (spare >= 0)
@@ -33,31 +37,50 @@ def stacked_floors(cases: Cases, phase: StackedRows | StayingSums | LeftOver | E
     if not index.size:
         return floors
     some, few = take(cases, index), take(phase, index)
-    if isinstance(few, LeftOver | ExchangedKeys):
-        fewest, _, tiles = best_of_stacked(some, few)
-        fits = np.logical_and.reduce([tiles[name] >= 1 for name in _needed(few)])
-        floors[index] = np.where(fits, fewest, np.inf)
+    if isinstance(few, LeftOver):
+        fewest, _, tiles = best_of_left_over(some, few)
+        floors[index] = np.where((tiles[few.rows] >= 1) & (tiles[few.keys] >= 1), fewest, np.inf)
+    elif isinstance(few, ExchangedKeys):
+        fewest, _, tiles = best_of_exchanged(some, few)
+        floors[index] = np.where((tiles[few.tile] >= 1) & (tiles[few.slots] >= 1), fewest, np.inf)
+    elif isinstance(few, TakingTurns):
+        fewest, _, _ = best_of_turns(some, few)
+        floors[index] = np.where(fewest < NEVER, fewest, np.inf)
     else:
         words = stacked_of(some, few)
         floors[index] = np.where(words.most >= 1, words.floor(), np.inf)
     return floors
 
 
-def _needed(phase: LeftOver | ExchangedKeys) -> tuple[str, str]:
-    """Tiles of which there is one at least, if anything fits."""
-    return (phase.rows, phase.keys) if isinstance(phase, LeftOver) else (phase.tile, phase.slots)
+def best_of_stacked(cases: Cases, phase: StackedRows | StayingSums, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """Fewest words, those held, and tiles, in cases in which some fit; beyond ``limit``, any."""
+    words, tile, slots = best_tiles_of_stacked(stacked_of(cases, phase), limit)
+    held = tile * phase.per_row + slots * phase.per_slot + phase.beside
+    return words, held, {phase.tile: tile, phase.slots: slots}
 
 
-def best_of_stacked(cases: Cases, phase: LeftOver | ExchangedKeys) -> tuple[Ints, Ints, dict[str, Ints]]:
+def best_of_left_over(cases: Cases, phase: LeftOver) -> tuple[Ints, Ints, dict[str, Ints]]:
     """Fewest words, those held, and tiles, in cases in which some fit."""
     shape = np.asarray(cases.group * cases.rows), np.asarray(cases.keys)
-    if isinstance(phase, ExchangedKeys):
-        moved, tile, slots = (np.asarray(each) for each in best_exchanged_keys(phase, shape, cases.fast_words))
-        held = np.asarray(held_at_turns(phase, shape, np.maximum(tile, 1), slots))
-        return moved, held, {phase.tile: tile, phase.slots: slots}
     words, sizes = best_left_over(phase, shape, cases.fast_words)
     tiles = dict(zip(phase[:4], (np.asarray(each) for each in sizes), strict=True))
     return np.asarray(words), np.asarray(held_words(phase, shape, sizes)), tiles
+
+
+def best_of_exchanged(cases: Cases, phase: ExchangedKeys) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """The same of keys whose values give way to outputs."""
+    shape = np.asarray(cases.group * cases.rows), np.asarray(cases.keys)
+    moved, tile, slots = (np.asarray(each) for each in best_exchanged_keys(phase, shape, cases.fast_words))
+    held = np.asarray(held_at_turns(phase, shape, np.maximum(tile, 1), slots))
+    return moved, held, {phase.tile: tile, phase.slots: slots}
+
+
+def best_of_turns(cases: Cases, phase: TakingTurns) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """The same of sums that take turns."""
+    shape = shape_of(phase, cases.group, np.asarray(cases.rows), np.asarray(cases.keys))
+    words, sizes = best_of_many(phase, shape, cases.fast_words)
+    tiles = dict(zip(phase[:3], (np.asarray(each) for each in sizes), strict=True))
+    return np.asarray(words), np.asarray(held_by_turns(phase, shape, sizes)), tiles
 
 
 def best_tiles_of_stacked(words: TilesAndSlots[Any], limit: Ints) -> tuple[Ints, Ints, Ints]:

@@ -15,8 +15,10 @@ from attenio.masks.patterns.pattern import Counts
 from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.left_over import LeftOver
+from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
+from attenio.planning.words.taking_turns import TakingTurns
 from attenio.planning.words.waiting_rows import WaitingRows
 
 
@@ -224,8 +226,8 @@ class WholeRows(NamedTuple):
     live: Counts = 0
 
 
-_OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | LeftOver
-_OfBands = RollingTile | ExchangedRows | KeyRing | WholeRows
+_OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
+_OfBands = RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows
 Phase = RowTile | KeptTile | _OfBands | _OfDense | Rectangle | Product | Resident
 
 

@@ -13,6 +13,13 @@ visits that find no row in its slot, and V' for those that do not find its sums 
 moved = F(d + dv) + m(d + dv) + g (V(d + dv + w) + V' 2(d+1)w - 2R(d+1)w + R dv + n d)
 peak  = u g (d+1)w more
 
+Where keys and rows move on there is a form in which keys pass one by one, and sums of rows begin when the gradient of
+the first key has left. With s positions that need a key and the next one, t that need both neighbours of a key, and
+u = max(s - t, 1):
+
+moved = F(d + dv) + m(d + dv) + g (R(d + 2dv + w) + n d)
+peak  = g (s'(d + dv + 2w) + t dw) + d + dv + max((d + dv)w, g u dw) + 2w + 1
+
 Where values are wider than keys, their gradients may be made afterwards, in G groups of c columns, with tiles of e keys
 and t slots and with probabilities recomputed:
 
@@ -25,6 +32,14 @@ of keys, N = g n rows, and one row that is still there for the next tile; D is s
 moved = g n (2d + 2dv + w) + 2m(d + dv) + (P - 1)((N - 1)(d + dv + 2w) + (N - s')2dw) + Nw
 peak  = b'(d + dv)(1 + w) + s'dw + d + dv + 4w + 1
 
+They have one in which dQ of all but s rows, of two groups of h at most, is there when no dK and dV are, h of them in
+the place of those of a tile (``taking_turns``), while t rows are there for the next tile too; and in P tiles
+
+moved = g n (2d + 2dv + w) + 2m(d + dv) + (P - 1)(N - t')(d + dv + 2w) + D w + A + B
+peak  = b'(d + dv) + t'(d + dv + 2w) + s'dw + max(b'(d + dv)w, dw) + 2w + 1
+
+with D = 0 for one tile, N - t' for two, min(N, 2(N - t')) for more, and what the groups A and B cost.
+
 They have another in which all keys stay, and dK and dV of t keys wait for a second pass over the rows:
 
 moved = g n (2d + 2dv + w) + 2m(d + dv), and g (n - s)(d + dv + 3w) more if t > 0
@@ -36,7 +51,9 @@ from attenio.masks.patterns.sums import ceil_div, where
 from attenio.planning.words.backward.common import all_gradients, stationary_words
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 from attenio.planning.words.kept_keys import column_groups
+from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.staying_sums import StayingSums
+from attenio.planning.words.taking_turns import TakingTurns
 from attenio.planning.words.waiting_rows import WaitingRows
 
 _ROLLING = ("rolling_keys", "kept_rows")
@@ -70,7 +87,39 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     held = {"sums": _SUMS_WAIT[2], "per_sum": sizes.group * (d + 1) * w, "state": state}
     waiting = rolling._replace(loads=rolling.loads - state, **held)
     rolls = Form(_ROLLING, (rolling,), fixed), Form(_SUMS_WAIT, (waiting,), fixed)
-    return whole, *apart, _waiting(sizes), *rolls, _sums(sizes)
+    return whole, *apart, _waiting(sizes), *rolls, _sums(sizes), _ring(sizes), _turns(sizes)
+
+
+def _ring(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = RowRing(
+        "ring_rows",
+        per_slot=group * (d + dv + 2 * w),
+        per_sum=group * d * w,
+        per_key=(d + dv) * w,
+        beside=d + dv + 2 * w + 1,
+    )
+    return Form(("ring_rows",), (phase,), all_gradients(sizes) + sizes.touched_rows * (group * (d + 2 * dv + w)))
+
+
+def _turns(sizes: Sizes) -> Form:
+    d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
+    phase = TakingTurns(
+        "key_tile",
+        "turn_rows",
+        "own_row_sums",
+        per_row=d + dv,
+        own_sum=(d + dv) * w,
+        per_slot=d + dv + 2 * w,
+        per_sum=d * w,
+        beside=2 * w + 1,
+        loads=d + dv + 2 * w,
+        again=d + dv,
+        once=w,
+        across=True,
+    )
+    fixed = all_gradients(sizes) + sizes.rows * (sizes.group * (d + 2 * dv + w))
+    return Form(("turn_rows", "key_tile", "own_row_sums"), (phase,), fixed)
 
 
 def _sums(sizes: Sizes) -> Form:

@@ -19,6 +19,12 @@ the rows of all heads, and one key that is still there for the next tile:
 moved = g n (2d + 2dv + w) + 2m(d + dv) + (P - 1)((m - 1)(d + dv) + (m - s')2(d + dv)w)
 peak  = a'(d + dv + (d+2)w) + s'(d + dv)w + d + dv + 2w + 1
 
+They have one in which dK and dV of all but s keys take turns with dQ of a tile (``taking_turns``), with t keys that
+are there for the next tile too:
+
+moved = g n (2d + 2dv + w) + 2m(d + dv) + (P - 1)(m - t')(d + dv) + A + B
+peak  = a'(d + dv + 2w) + t'(d + dv) + s'(d + dv)w + max(a'dw, (d + dv)w) + 2w + 1
+
 Where rows, columns and keys are a band there is a form with a ring of all keys that a row needs, r of them, with their
 gradients. A row recomputes its output and its log-sum-exp from these, so that neither is read:
 
@@ -30,6 +36,7 @@ from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import all_gradients, passing_words, stationary_words
 from attenio.planning.words.form import Form, Held, KeptTile, KeyRing, RowTile, Sizes
 from attenio.planning.words.staying_sums import StayingSums
+from attenio.planning.words.taking_turns import TakingTurns
 from attenio.planning.words.waiting_rows import WaitingRows
 
 
@@ -49,7 +56,33 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         live=phase.live,
     )
     kept = Form(("query_tile", "kept_keys"), (slots,), fixed)
-    return kept, Form(("query_tile", "key_tile"), (phase,), fixed), _waiting(sizes), _ring(sizes), _sums(sizes)
+    return (
+        kept,
+        Form(("query_tile", "key_tile"), (phase,), fixed),
+        _waiting(sizes),
+        _ring(sizes),
+        _sums(sizes),
+        _turns(sizes),
+    )
+
+
+def _turns(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = TakingTurns(
+        "stacked_rows",
+        "turn_keys",
+        "own_key_sums",
+        per_row=d + dv + 2 * w,
+        own_sum=d * w,
+        per_slot=d + dv,
+        per_sum=(d + dv) * w,
+        beside=2 * w + 1,
+        loads=d + dv,
+        again=d + dv + 3 * w,
+        once=0 * d,
+    )
+    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
+    return Form(("turn_keys", "stacked_rows", "own_key_sums"), (phase,), fixed)
 
 
 def _sums(sizes: Sizes) -> Form:
