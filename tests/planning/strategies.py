@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from attenio.masks import BlockSparse, Causal, Dense, Documents, Mask, SharedPrefix, SlidingWindow
 from attenio.planning.costs import Cost, cost_of, problems_of, tile_names
 from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.words.causal_sums import MOST_TILES as MOST_CAUSAL_TILES
 from attenio.planning.words.exchanged_keys import MOST_TILES
 from attenio.planning.words.exchanged_rows import MOST_EXCHANGES, MOST_LAST
 from attenio.planning.words.kept_keys import column_groups, groups_of_stacked
@@ -90,6 +91,8 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         return problems.counts.roll(keys=True)
     if names[0] == "whole_rows":
         return not problems.counts.roll(keys=True)
+    if names[0] == "last_keys":
+        return not problems.counts.is_causal
     if names[0] == "ring_rows":
         return not problems.counts.roll(keys=False)
     return names[0] == "ring_keys" and problems.counts.only_band is None
@@ -124,6 +127,16 @@ def _exchanges(tiles: Tiles, rows: int) -> bool:
 def _turns(tiles: Tiles, rows: int) -> bool:
     """Whether there are several tiles, and few."""
     return 1 < -(-rows // tiles["stacked_rows"]) <= MOST_TILES
+
+
+def _stand(problems, tiles: Tiles) -> bool:
+    """Whether last keys come after few tiles, and rows stay only where all that are left have places for their sums."""
+    if "last_keys" not in tiles:
+        return True
+    rows, keys = problems.counts.most_rows, problems.counts.most_keys
+    left = min(rows, max(keys - tiles["key_tile"], tiles["last_keys"]))
+    few = -(-(keys - tiles["last_keys"]) // tiles["key_tile"]) <= MOST_CAUSAL_TILES
+    return few and tiles["last_keys"] < keys and (tiles["standing_rows"] == 0 or tiles["standing_sums"] >= left)
 
 
 def _take_turns(problems, tiles: Tiles) -> bool:
@@ -170,6 +183,9 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "turn_rows": range(1, problems.group * problems.counts.most_rows + 1),
         "own_row_sums": range(problems.group * problems.counts.most_rows + 1),
         "turn_keys": keys,
+        "last_keys": range(problems.counts.most_keys + 1),
+        "standing_sums": range(problems.counts.most_rows + 1),
+        "standing_rows": range(problems.counts.most_rows + 1),
         "own_key_sums": range(problems.counts.most_keys + 1),
         "waiting_rows": range(problems.counts.most_rows + 1),
         "waiting_keys": range(problems.counts.most_keys + 1),
@@ -228,5 +244,6 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
                 and ("exchanged_rows" not in tiles or _exchanges(tiles, problems.counts.rows))
                 and ("exchanged_keys" not in tiles or _turns(tiles, problems.group * problems.counts.rows))
                 and _take_turns(problems, tiles)
+                and _stand(problems, tiles)
             ):
                 yield tiles

@@ -79,6 +79,7 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
         "key_sums",
         "late_rows",
         "turn_rows",
+        "last_keys",
         "turn_keys",
     }  # one score at a time
     if dataflow is Dataflow.SCORE_STATIONARY:  # one element at a time

@@ -30,6 +30,9 @@ MAY_BE_NONE = frozenset(
         "late_keys",
         "own_row_sums",
         "own_key_sums",
+        "last_keys",
+        "standing_sums",
+        "standing_rows",
     )
 )
 # Of dense problems, whose gradients may wait.
@@ -205,6 +208,8 @@ def _check_slots(problems: Problems, workload: Workload, dataflow: Dataflow, til
         _check_ring(problems, workload, tiles["ring_keys"])
     if "ring_rows" in tiles:
         _check_row_ring(problems, workload, tiles["ring_rows"])
+    if "last_keys" in tiles and not problems.counts.is_causal:
+        raise InvalidInput(f"the last keys pass rows that stay under one causal mask, and the mask is {workload.mask}")
     if not _TURNING_TILES.isdisjoint(tiles):
         _check_turns(problems, dataflow, tiles)
 

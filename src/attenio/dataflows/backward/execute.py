@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.backward.causal_sums import causal_sums
 from attenio.dataflows.backward.feature_gradient import feature_gradient
 from attenio.dataflows.backward.fused_values import fused_values
 from attenio.dataflows.backward.kept_row_gradients import kept_row_gradients
@@ -125,7 +126,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             sums = row_sums if "row_sums" in plan.tiles else tiled
             ring = row_ring if "ring_rows" in plan.tiles else sums
             other = waiting_keys if "waiting_keys" in plan.tiles else ring
-            run = rolling_keys if "rolling_keys" in plan.tiles else other
+            last = causal_sums if "last_keys" in plan.tiles else other
+            run = rolling_keys if "rolling_keys" in plan.tiles else last
             run(problem, plan.tiles, fast)
         case _:
             assert_never(plan.dataflow)

@@ -7,7 +7,9 @@ from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
+from attenio.planning.words import causal_sums as causal
 from attenio.planning.words import taking_turns as turns
+from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys, exchanged_key_words, held_at_turns
 from attenio.planning.words.exchanged_rows import ExchangedRows, ExchangeSizes, exchanged_held, exchanged_words
 from attenio.planning.words.form import (
@@ -15,6 +17,8 @@ from attenio.planning.words.form import (
     Held,
     KeptTile,
     KeyRing,
+    OfBands,
+    OfDense,
     Phase,
     Product,
     Rectangle,
@@ -65,9 +69,7 @@ def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
     if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver):
-        return problems
-    if isinstance(phase, ExchangedRows | KeyRing | RowRing | WholeRows):
+    if isinstance(phase, OfDense | OfBands):
         return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen
@@ -96,6 +98,10 @@ def _exchanged(phase: ExchangedRows, tiles: Tiles) -> ExchangeSizes:
 
 def _sizes_of_turns(phase: TakingTurns, tiles: Tiles) -> turns.Sizes:
     return turns.Sizes(tiles[phase.tile], tiles[phase.slots], tiles[phase.sums])
+
+
+def _causal_sizes(phase: CausalSums, tiles: Tiles) -> causal.Sizes:
+    return causal.Sizes(*(tiles[name] for name in phase[:4]))
 
 
 def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tiles: Tiles) -> Counts:
@@ -154,6 +160,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return _moved_by_dense(phase, (group, counts.rows, counts.keys), tiles)
         case KeyRing() | RowRing():
             return 0
+        case CausalSums():
+            return int(causal.words_of_turns(phase, (counts.rows, counts.keys), _causal_sizes(phase, tiles)))
         case WholeRows():
             a = tiles[phase.tile]
             return int(group * (phase.loads * counts.key_loads(a) + phase.live * counts.live_rows(a)))
@@ -195,6 +203,8 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(held_words(phase, seen.counts.rows, waiting, slots))
         case KeyRing():
             return int(min(tiles[phase.slots], counts.keys) * phase.per_slot + phase.beside)
+        case CausalSums():
+            return int(causal.held_words(phase, (counts.rows, counts.keys), _causal_sizes(phase, tiles)))
         case RowRing():
             return int(held_by_rows(phase, counts.ring_rows, min(tiles[phase.slots], counts.rows)))
         case WholeRows():
@@ -210,10 +220,10 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case Resident():
             return int(min(tiles[phase.tile], counts.most_keys) * w + phase.beside)
         case _:
-            return _peak_of_dense(phase, (problems.group, counts.rows, counts.keys), tiles)
+            return _held_by_dense(phase, (problems.group, counts.rows, counts.keys), tiles)
 
 
-def _peak_of_dense(
+def _held_by_dense(
     phase: StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver,
     sizes: tuple[int, int, int],
     tiles: Tiles,

@@ -129,6 +129,12 @@ class PatternCounts:
         return self.roll(keys=False) and self.only_band is not None and bool(is_staircase(self.only_band))
 
     @lazy
+    def is_causal(self) -> bool:
+        """Whether it is one causal problem: all rows begin with the first key, and end with one more each."""
+        band = self.only_band
+        return band is not None and band.right == 0 and self.roll(False) and not self.roll(True)
+
+    @lazy
     def is_one_dense(self) -> bool:
         """Whether it is one problem that requires every score."""
         return self.only_band is not None and bool(self.only_band.is_dense)

@@ -8,10 +8,11 @@ from attenio.planning.plan import Dataflow, MovingTiles, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
+from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.dataflows import known_forms
 from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
-from attenio.planning.words.form import Form, KeptTile, KeyRing, RollingTile, Sizes, WholeRows
+from attenio.planning.words.form import Form, KeptTile, KeyRing, OfDense, RollingTile, Sizes, WholeRows
 from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
@@ -53,19 +54,7 @@ _FOR_SOME = (
     Dataflow.TWO_PASS,
 )  # fmt: skip
 # The forms of a single score at a time.
-_WITH_SLOTS = (
-    KeptTile
-    | RollingTile
-    | ExchangedRows
-    | WaitingRows
-    | StackedRows
-    | ExchangedKeys
-    | StayingSums
-    | TakingTurns
-    | LeftOver
-    | KeyRing
-    | RowRing
-)
+_WITH_SLOTS = KeptTile | RollingTile | ExchangedRows | KeyRing | RowRing | CausalSums | OfDense
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -81,6 +70,7 @@ class _Shape(NamedTuple):
     staircase: bool = False
     rows_roll: bool = False
     keys_roll: bool = False
+    causal: bool = False
 
 
 class Entrant(NamedTuple):
@@ -141,7 +131,14 @@ def _shape_of(problems: Problems) -> _Shape:
     return (
         _ANY
         if band is None
-        else _Shape(True, bool(band.is_dense), counts.is_one_staircase, counts.roll(False), counts.roll(True))
+        else _Shape(
+            band=True,
+            dense=bool(band.is_dense),
+            staircase=counts.is_one_staircase,
+            rows_roll=counts.roll(False),
+            keys_roll=counts.roll(True),
+            causal=counts.is_causal,
+        )
     )
 
 
@@ -159,6 +156,7 @@ def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, 
         unfit += [] if shape.band else [KeyRing]
         unfit += [] if shape.rows_roll else [RowRing]
         unfit += [] if shape.keys_roll else [WholeRows]
+        unfit += [] if shape.causal else [CausalSums]
         forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)) and _rolls(form, shape))
         if sizes.group > 1 and not shape.keys_roll:  # elsewhere heads together save next to nothing
             forms = tuple(form for form in forms if "group_positions" not in form.names)

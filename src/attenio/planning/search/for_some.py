@@ -11,9 +11,10 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.words.causal_sums import CausalSums, best_causal_sums, sums_floor
 from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_keys, may_turn
 from attenio.planning.words.exchanged_rows import ExchangedRows, best_exchanged_rows, may_exchange
-from attenio.planning.words.form import KeyRing, RollingTile, WholeRows
+from attenio.planning.words.form import KeyRing, OfBands, OfDense, RollingTile, WholeRows
 from attenio.planning.words.left_over import LeftOver, best_left_over, left_over_floor
 from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.row_ring import held_words as held_by_rows
@@ -22,8 +23,7 @@ from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.taking_turns import TakingTurns, best_taking_turns, shape_of, turns_floor
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
-OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
-ForSome = OfDense | RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows
+ForSome = OfBands | OfDense
 
 
 def best_for_some(
@@ -49,6 +49,9 @@ def best_for_some(
         case KeyRing():
             needed = problems.counts.longest_row
             return (0, {phase.slots: needed}) if needed * phase.per_slot + phase.beside <= fast_words else None
+        case CausalSums():
+            words, causal = best_causal_sums(phase, (counts.rows, counts.keys), fast_words)
+            return (words, dict(zip(phase[:4], causal, strict=True))) if causal.tile >= 1 else None
         case RowRing():
             slots = _ring_that_fits(problems, phase, fast_words)
             return (0, {phase.slots: slots}) if slots else None
@@ -139,6 +142,24 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
             if not may_exchange(phase, (counts.rows, counts.keys), fast_words):
                 return inf
             return float(problems.group * (phase.loads * counts.keys + phase.live * counts.rows))
+        case KeyRing():
+            # a row needs as many keys as all do on average, which is known already
+            if counts.scores * phase.per_slot > counts.rows * (fast_words - phase.beside):
+                return inf
+            return 0 if problems.counts.longest_row * phase.per_slot + phase.beside <= fast_words else inf
+        case CausalSums():
+            return sums_floor(phase, (counts.rows, counts.keys), fast_words)
+        case RowRing():
+            return 0 if _ring_that_fits(problems, phase, fast_words) else inf
+        case WholeRows():
+            return _floor_of_whole_rows(problems, phase, fast_words, spare)
+        case _:
+            return _floor_for_dense(problems, phase, fast_words)
+
+
+def _floor_for_dense(problems: Problems, phase: OfDense, fast_words: int) -> float:
+    counts = problems.counts
+    match phase:
         case WaitingRows():
             words, _, slots = best_waiting_rows(phase, counts.rows, counts.keys, fast_words)
             return inf if slots < 1 else float(words)
@@ -153,15 +174,6 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
             return turns_floor(phase, shape_of(phase, problems.group, counts.rows, counts.keys), fast_words)
         case LeftOver():
             return left_over_floor(phase, (problems.group * counts.rows, counts.keys), fast_words)
-        case KeyRing():
-            # a row needs as many keys as all do on average, which is known already
-            if counts.scores * phase.per_slot > counts.rows * (fast_words - phase.beside):
-                return inf
-            return 0 if problems.counts.longest_row * phase.per_slot + phase.beside <= fast_words else inf
-        case RowRing():
-            return 0 if _ring_that_fits(problems, phase, fast_words) else inf
-        case WholeRows():
-            return _floor_of_whole_rows(problems, phase, fast_words, spare)
         case _:
             assert_never(phase)
 

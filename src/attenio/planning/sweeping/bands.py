@@ -6,9 +6,10 @@ from numpy.typing import NDArray
 from attenio.masks.patterns.staircase import is_staircase
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
-from attenio.planning.sweeping.rings import ring_fits, ring_of
+from attenio.planning.sweeping.rings import best_of_ring, ring_floor
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.row_tiles import RowForms, best_whole_rows, most_whole_rows
+from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_rows import (
     ExchangedRows,
     ExchangeSizes,
@@ -16,33 +17,34 @@ from attenio.planning.words.exchanged_rows import (
     exchanged_held,
     may_exchange,
 )
-from attenio.planning.words.form import KeyRing, RollingTile, WholeRows
+from attenio.planning.words.form import KeyRing, OfBands, RollingTile, WholeRows
 from attenio.planning.words.row_ring import RowRing
 
-OfBand = RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows
 
-
-def best_of_band(cases: Cases, phase: OfBand) -> tuple[Ints, Ints, dict[str, Ints]]:
+def best_of_band(cases: Cases, phase: OfBands) -> tuple[Ints, Ints, dict[str, Ints]]:
     """Fewest words, those held, and tiles, in cases in which some fit."""
     match phase:
         case RollingTile():
             return _rolling(cases, phase)
         case ExchangedRows():
             return _exchanged(cases, phase)
-        case KeyRing() | RowRing():
-            ring, held = ring_of(cases, phase)
-            return 0 * ring, held, {phase.slots: ring}
+        case KeyRing() | RowRing() | CausalSums():
+            return best_of_ring(cases, phase)
         case WholeRows():
             return best_whole_rows(cases, phase)
 
 
-def band_floors(cases: Cases, phase: OfBand) -> NDArray[np.float64]:
+def band_floors(cases: Cases, phase: OfBands) -> NDArray[np.float64]:
     """Words that no tiles go below; infinite where none fit, or the mask is not for them."""
+    if isinstance(phase, KeyRing | RowRing | CausalSums):
+        return ring_floor(cases, phase)
     floor, fits = _floor(cases, phase)
     return np.where(fits & (cases.row_unit == 1) & (cases.key_unit == 1), floor, np.inf)
 
 
-def _floor(cases: Cases, phase: OfBand) -> tuple[Ints | NDArray[np.float64] | float, NDArray[np.bool_]]:
+def _floor(
+    cases: Cases, phase: RollingTile | ExchangedRows | WholeRows
+) -> tuple[Ints | NDArray[np.float64] | float, NDArray[np.bool_]]:
     """Words, and in which cases some tiles fit, whatever their units are."""
     band = cases.band
     match phase:
@@ -53,8 +55,6 @@ def _floor(cases: Cases, phase: OfBand) -> tuple[Ints | NDArray[np.float64] | fl
         case ExchangedRows():
             fits = np.asarray(may_exchange(phase, (cases.rows, cases.keys), cases.fast_words) & is_staircase(band))
             return cases.group * (phase.loads * cases.keys + phase.live * cases.rows), fits
-        case KeyRing() | RowRing():
-            return 0.0, ring_fits(cases, phase)
         case WholeRows():
             most, _ = most_whole_rows(cases, phase)
             forms = RowForms(band=band, live=phase.live, loads=phase.loads, unit=1)

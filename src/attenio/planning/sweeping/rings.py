@@ -3,12 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.sweeping.cases import Cases, Ints
+from attenio.planning.sweeping.cases import Cases, Ints, take
+from attenio.planning.words.causal_sums import NEVER, CausalSums, best_of_many
+from attenio.planning.words.causal_sums import held_words as held_by_causal
 from attenio.planning.words.form import KeyRing
 from attenio.planning.words.row_ring import RowRing, held_words, ring_rows
 
 
-def ring_of(cases: Cases, phase: KeyRing | RowRing) -> tuple[Ints, Ints]:
+def _ring_of(cases: Cases, phase: KeyRing | RowRing) -> tuple[Ints, Ints]:
     """Slots of a ring that is large enough, and words that it holds."""
     if isinstance(phase, KeyRing):
         ring = np.maximum(cases.band.longest_row, 1)
@@ -17,9 +19,37 @@ def ring_of(cases: Cases, phase: KeyRing | RowRing) -> tuple[Ints, Ints]:
     return np.asarray(rows.of_two), np.asarray(held_words(phase, rows, rows.of_two))
 
 
-def ring_fits(cases: Cases, phase: KeyRing | RowRing) -> NDArray[np.bool_]:
-    """Where a ring fits, and the mask is one for it."""
-    fits = ring_of(cases, phase)[1] <= cases.fast_words
+def best_of_ring(cases: Cases, phase: KeyRing | RowRing | CausalSums) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """Words that come again, those held, and tiles, in cases in which some fit."""
+    if isinstance(phase, CausalSums):
+        return _best_of_causal(cases, phase)
+    ring, held = _ring_of(cases, phase)
+    return 0 * ring, held, {phase.slots: ring}
+
+
+def ring_floor(cases: Cases, phase: KeyRing | RowRing | CausalSums) -> NDArray[np.float64]:
+    """Words that nothing goes below; infinite where a ring does not fit, or is for other masks."""
+    if isinstance(phase, CausalSums):
+        return _causal_floor(cases, phase)
+    fits = (_ring_of(cases, phase)[1] <= cases.fast_words) & (cases.row_unit == 1) & (cases.key_unit == 1)
     if isinstance(phase, RowRing):  # where not all rows need all keys
         fits &= cases.band.end_key(0 * cases.rows) < cases.band.keys
-    return np.asarray(fits)
+    return np.where(fits, 0.0, np.inf)
+
+
+def _causal_floor(cases: Cases, phase: CausalSums) -> NDArray[np.float64]:
+    floors, band = np.full(len(cases), np.inf), cases.band
+    moves_on = (band.right == 0) & (band.end_key(0 * band.rows) < band.keys) & np.logical_not(band.is_window)
+    index = np.flatnonzero(moves_on & (cases.row_unit == 1) & (cases.key_unit == 1))
+    if index.size:
+        words, _, _ = _best_of_causal(take(cases, index), take(phase, index))
+        floors[index] = np.where(words < NEVER, words, np.inf)
+    return floors
+
+
+def _best_of_causal(cases: Cases, phase: CausalSums) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """The same of causal cases."""
+    shape = np.asarray(cases.rows), np.asarray(cases.keys)
+    words, sizes = best_of_many(phase, shape, cases.fast_words)
+    tiles = dict(zip(phase[:4], (np.asarray(each) for each in sizes), strict=True))
+    return np.asarray(words), np.asarray(held_by_causal(phase, shape, sizes)), tiles

@@ -12,6 +12,7 @@ from operator import mul
 from typing import NamedTuple
 
 from attenio.masks.patterns.pattern import Counts
+from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.left_over import LeftOver
@@ -226,9 +227,9 @@ class WholeRows(NamedTuple):
     live: Counts = 0
 
 
-_OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
-_OfBands = RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows
-Phase = RowTile | KeptTile | _OfBands | _OfDense | Rectangle | Product | Resident
+OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
+OfBands = RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows | CausalSums
+Phase = RowTile | KeptTile | OfBands | OfDense | Rectangle | Product | Resident
 
 
 class Form(NamedTuple):

@@ -20,6 +20,15 @@ u = max(s - t, 1):
 moved = F(d + dv) + m(d + dv) + g (R(d + 2dv + w) + n d)
 peak  = g (s'(d + dv + 2w) + t dw) + d + dv + max((d + dv)w, g u dw) + 2w + 1
 
+Under a causal mask there is one in which tiles of keys stay until the r = min(n, q) positions that are left for the
+last q keys fit, which then stay; before that t of them do, and dQ of the last s positions. With
+r_j = min(n, max(m - jb, q)) positions that are left after tile j of P, and t' = min(t, r):
+
+moved = F(d + dv) + m(d + dv) + g (R(d + 2dv + w) + n d + sum of (r_j - t')(d + dv + 2w) + max(0, r_j - s)2dw
+        + (r_1 - t')w)
+peak  = 2w + 1 + the larger of b'(d + dv)(1 + w) + g ((t' + 1)(d + dv + 2w) + (s' + 1)dw) and
+        (d + dv)(1 + w) + g r (d + dv + (d + 2)w)
+
 Where values are wider than keys, their gradients may be made afterwards, in G groups of c columns, with tiles of e keys
 and t slots and with probabilities recomputed:
 
@@ -49,6 +58,7 @@ peak  = t(d + dv) + s' g (d + dv + 2w) + 2w + 1 + max((m - t)(d + dv)(1 + w) + g
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, where
 from attenio.planning.words.backward.common import all_gradients, stationary_words
+from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 from attenio.planning.words.kept_keys import column_groups
 from attenio.planning.words.row_ring import RowRing
@@ -87,7 +97,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     held = {"sums": _SUMS_WAIT[2], "per_sum": sizes.group * (d + 1) * w, "state": state}
     waiting = rolling._replace(loads=rolling.loads - state, **held)
     rolls = Form(_ROLLING, (rolling,), fixed), Form(_SUMS_WAIT, (waiting,), fixed)
-    return whole, *apart, _waiting(sizes), *rolls, _sums(sizes), _ring(sizes), _turns(sizes)
+    return whole, *apart, _waiting(sizes), *rolls, _sums(sizes), _ring(sizes), _turns(sizes), _causal(sizes)
 
 
 def _ring(sizes: Sizes) -> Form:
@@ -100,6 +110,25 @@ def _ring(sizes: Sizes) -> Form:
         beside=d + dv + 2 * w + 1,
     )
     return Form(("ring_rows",), (phase,), all_gradients(sizes) + sizes.touched_rows * (group * (d + 2 * dv + w)))
+
+
+def _causal(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = CausalSums(
+        "key_tile",
+        "last_keys",
+        "standing_sums",
+        "standing_rows",
+        per_key=stationary_words(sizes),
+        per_row=group * (d + dv + 2 * w),
+        per_sum=group * d * w,
+        beside=2 * w + 1,
+        loads=group * (d + dv + 2 * w),
+        travels=group * 2 * d * w,
+        once=group * w,
+    )
+    fixed = all_gradients(sizes) + sizes.touched_rows * (group * (d + 2 * dv + w))
+    return Form(("last_keys", "key_tile", "standing_sums", "standing_rows"), (phase,), fixed)
 
 
 def _turns(sizes: Sizes) -> Form:
