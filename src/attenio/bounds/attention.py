@@ -33,6 +33,7 @@ from attenio.bounds.row_passes import row_passes
 from attenio.bounds.row_sums import row_sums
 from attenio.bounds.saha_ye import saha_ye
 from attenio.bounds.score_epochs import score_epoch_words, score_epochs
+from attenio.bounds.short_periods import short_periods
 from attenio.bounds.single_stays import single_stays
 from attenio.bounds.whole_epochs import whole_epoch_words, whole_epochs
 from attenio.catalogue import as_machine
@@ -64,7 +65,7 @@ def bounds_for(
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['compulsory', 'gradient-rows', 'fused-gradient-epochs', 'whole-gradient-epochs', 'passing-sums',
-     'five-products', 'single-gradient-stays', 'fast-products', 'li-liang', 'nonzeros']
+     'short-gradient-periods', 'five-products', 'single-gradient-stays', 'fast-products', 'li-liang', 'nonzeros']
     """
     checked_workload(workload)
     checked_count("fast memory (words)", fast_words, most=2**60)
@@ -132,11 +133,12 @@ def _in_order(workload: Workload, fast_words: int, units: int, forward: tuple[Lo
 
 
 def _gradient_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
-    """The ordinary bounds of a backward pass or a step, whatever was saved; of a pass two more on one fast memory."""
+    """The ordinary bounds of a backward pass or a step, whatever was saved; of a pass more on one fast memory."""
     shared = gradient_bounds(workload, fast_words, units=units)
     if units > 1 or workload.direction is not Direction.BACKWARD:
         return shared
-    return (*shared, passing_sums(workload, fast_words), *mask_edges(workload, fast_words))
+    periods = short_periods(workload, fast_words, direction=Direction.BACKWARD)
+    return (*shared, passing_sums(workload, fast_words), *mask_edges(workload, fast_words), periods)
 
 
 def _with_scores_made(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
@@ -224,7 +226,8 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
     All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Not among them are
     step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums, few-words and held-scores,
     which count rows (``row_sum_words``, ``few_word_words``, ``held_score_words``), passing-sums, which count entries
-    (``passing_sum_words``), mask-edges (``edge_words``) and single-stays (``words_again`` besides the compulsory ones).
+    (``passing_sum_words``), mask-edges (``edge_words``), and single-stays and short-periods (``words_again`` and
+    ``words_over_periods`` besides the compulsory ones).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]

@@ -12,6 +12,7 @@ from attenio.bounds.few_words import few_word_words
 from attenio.bounds.held_scores import held_score_words
 from attenio.bounds.mask_edges import edge_words, edges_of_band, may_be_ahead
 from attenio.bounds.row_sums import row_sum_words
+from attenio.bounds.short_periods import words_over_periods
 from attenio.bounds.single_stays import rectangle, words_again
 from attenio.planning.sweeping.cases import Cases, Ints, spread, take
 from attenio.planning.sweeping.points import Points
@@ -102,9 +103,12 @@ class _Asked:
     def _again(self, direction: Direction, *, saved: bool) -> Ints:
         """Words of a KV head that come again, on one fast memory."""
         cases, place = self.cases, self.place
-        rows, keys = rectangle(take(cases.band, place))
-        shape = cases.group[place] * rows, keys, cases.d[place], cases.value_dim[place]
-        return np.where(self.units == 1, words_again(shape, self.columns[2], direction, saved=saved), 0)
+        band, group, widths = take(cases.band, place), cases.group[place], (cases.d[place], cases.value_dim[place])
+        rows, keys = rectangle(band)
+        again = words_again((group * rows, keys, *widths), self.columns[2], direction, saved=saved)
+        if direction is Direction.BACKWARD:
+            again = np.maximum(again, words_over_periods(band, group, (*widths, self.columns[2]), direction))
+        return np.where(self.units == 1, again, 0)
 
     def bound(self, direction: Direction, *, saved: bool = False) -> tuple[Ints, NDArray[np.bool_]]:
         """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
