@@ -171,7 +171,7 @@ def test_the_array_form_gives_the_same_numbers(shape: Shape, kv_heads: int, grou
     columns = [float(workload.compulsory_words), float(workload.scores), float(d), float(dv), float(fast_words)]
     array = ordinary_words(*(np.array([value, value]) for value in columns), float(units))
     every = bounds_for(workload, fast_words, units=units)
-    counted_apart = ("row-sums", "single-stays", "few-words", "held-scores")
+    counted_apart = ("row-sums", "single-stays", "short-periods", "few-words", "held-scores")
     expected = largest_ordinary(bound for bound in every if bound.theorem not in counted_apart).words
     assert array.tolist() == [expected, expected]
     assert float(ordinary_words(*columns, float(units))) == expected
@@ -197,7 +197,8 @@ def test_a_mask_counts_through_its_required_scores_alone_but_for_its_edges_rows_
     masked = bounds_for(Workload(n=n, d=d, value_dim=dv, mask="causal"), fast_words)
     scores = n * (n + 1) // 2
     same = ordinary_words(0.0, float(scores), float(d), float(dv), float(fast_words))
-    others = ("compulsory", "row-sums", "single-stays", "few-words", "held-scores", "mask-edges", "mask-edges-and-sums")
+    of_stays = ("single-stays", "short-periods")
+    others = (*of_stays, "compulsory", "row-sums", "few-words", "held-scores", "mask-edges", "mask-edges-and-sums")
     assert max(b.words for b in masked if b.strength in PROVEN and b.theorem not in others) == same
 
 
@@ -222,7 +223,7 @@ def test_keys_combined_beforehand_are_outside_the_model() -> None:
 
 def test_several_units_are_assumed_to_exchange_words_through_slow_memory_only() -> None:
     workload, assumed = Workload(n=4096, d=64), "units exchange words through slow memory only"
-    one_memory = ("row-passes", "whole-epochs", "row-sums", "single-stays", "held-scores")
+    one_memory = ("row-passes", "whole-epochs", "row-sums", "single-stays", "short-periods", "held-scores")
     every = [bound for bound in bounds_for(workload, 2048) if bound.theorem not in one_memory]
     for alone, together in zip(every, bounds_for(workload, 2048, units=2), strict=True):
         assert assumed not in alone.assumptions

@@ -306,3 +306,12 @@ def test_arrays_say_what_numbers_say(n: int, m: int, window: int, d: int, dv: in
             sizes = (np.array([d, d]), np.array([dv, dv]), np.array([memory, memory]))
             assert words_over_periods(many, np.array([group] * 2), sizes, way).tolist() == [alone, alone]
             assert type(alone) is int
+
+
+def test_with_twice_as_many_cuts_three_halves_for_each_key_are_enough():
+    half, halves = 10, 12
+    for key in range(half * (halves - 3)):
+        number = key // half
+        where = {number, number + (2 if number % 2 == 0 else 1)}
+        for row in range(key, key + 2 * half):
+            assert where & {row // half, row // half - row // half % 2}

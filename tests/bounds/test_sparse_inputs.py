@@ -62,7 +62,8 @@ def test_no_schedule_that_leaves_zeros_out_moves_less(data):
 def test_inputs_without_zeros_have_the_bounds_of_dense_attention(n, d, dv):
     common = common_nonzeros(np.ones((n, d)), np.ones((n, d)))
     workload = Workload(n=n, d=d, value_dim=dv)
-    apart = "compulsory", "single-stays", "row-sums", "held-scores"  # words that inputs, sums and outputs take
+    # words that inputs, sums and outputs take
+    apart = "compulsory", "single-stays", "short-periods", "row-sums", "held-scores"
     for fast_words in (9, 100, d * d, 4 * d * d):
         dense = largest_ordinary(bound for bound in bounds_for(workload, fast_words) if bound.theorem not in apart)
         assert sparse_inputs(common, dv, fast_words).words >= dense.words

@@ -60,8 +60,8 @@ def bounds_for(
 
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
-    ['compulsory', 'score-epochs', 'output-epochs', 'whole-epochs', 'row-sums', 'single-stays', 'fused-epochs',
-     'recomputed-scores', 'fast-products', 'one-shot', 'row-passes', 'operator-by-operator', 'saha-ye']
+    ['compulsory', 'score-epochs', 'output-epochs', 'whole-epochs', 'row-sums', 'single-stays', 'short-periods',
+     'fused-epochs', 'recomputed-scores', 'fast-products', 'one-shot', 'row-passes', 'operator-by-operator', 'saha-ye']
     >>> [bound.theorem for bound in bounds_for(Workload(n=1024, d=64, direction="backward"), 8192)]
     ... # doctest: +NORMALIZE_WHITESPACE
     ['compulsory', 'gradient-rows', 'fused-gradient-epochs', 'whole-gradient-epochs', 'passing-sums',
@@ -159,6 +159,7 @@ def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[Lo
         whole_epochs(workload, fast_words),
         row_sums(workload, fast_words),
         single_stays(workload, fast_words, direction=Direction.FORWARD),
+        short_periods(workload, fast_words, direction=Direction.FORWARD),
         *mask_edges(alone, fast_words),
         *few_words(workload, fast_words),
         *held_scores(workload, fast_words),

@@ -103,7 +103,7 @@ def test_the_array_form_gives_the_same_numbers(
     alone = ordinary_words(least[0], scores[0], d[0], dv[0], fast[0], many[0], direction=direction)
     every = bounds_for(workload, shape.fast, units=units)
     of_rows = ("row-sums", "few-words", "held-scores")
-    of_stays = ("single-stays", "single-gradient-stays", "short-gradient-periods")
+    of_stays = ("single-stays", "single-gradient-stays", "short-periods", "short-gradient-periods")
     counted_apart = (*of_rows, *of_stays, "step-in-order", "passing-sums")
     expected = largest_ordinary(bound for bound in every if bound.theorem not in counted_apart).words
     assert array.tolist() == [expected, expected]

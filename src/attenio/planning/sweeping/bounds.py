@@ -106,9 +106,8 @@ class _Asked:
         band, group, widths = take(cases.band, place), cases.group[place], (cases.d[place], cases.value_dim[place])
         rows, keys = rectangle(band)
         again = words_again((group * rows, keys, *widths), self.columns[2], direction, saved=saved)
-        if direction is Direction.BACKWARD:
-            again = np.maximum(again, words_over_periods(band, group, (*widths, self.columns[2]), direction))
-        return np.where(self.units == 1, again, 0)
+        over = words_over_periods(band, group, (*widths, self.columns[2]), direction)
+        return np.where(self.units == 1, np.maximum(again, over), 0)
 
     def bound(self, direction: Direction, *, saved: bool = False) -> tuple[Ints, NDArray[np.bool_]]:
         """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
