@@ -343,7 +343,7 @@ themselves and D is stored once. Forward, with heads that share no keys, dense o
 beats the best plan in {alone_beaten} of {alone} games, and with dense heads that share theirs, which stack their rows
 and keep keys over the turn, in {shared_beaten} of {shared}; plans move up to {forward_worst} times the optimum.
 Backward that happens in {backward_beaten} of {backward_games} games, up to {backward_worst} times.
-All of these have a mask: where every row needs every key games win in {dense_beaten} of {dense}, and under masks in
+Where every row needs every key games win in {dense_beaten} of {dense}, up to {dense_worst} times, and under masks in
 {masked_beaten} of {masked}.
 Four things were learnt from games and are plans. While rows stay, a key finishes its gradient before the rows begin
 theirs, or after they have ended (waiting rows). dQ stays while its row leaves and comes again (sums of rows, and of

@@ -68,7 +68,7 @@ SHAPES = [
     *(RowQuestion("backward", n, n, 8, 8, mask) for n, mask in ((2, "causal"), (3, "window:2"), (3, "causal"))),
     RowQuestion("backward", 2, 3, 8, 8, "causal"),
     *(RowQuestion("backward", rows, keys, d, dv) for rows, keys in ((1, 5), (5, 1)) for d, dv in ((8, 8), (5, 2))),
-    *(RowQuestion("backward", rows, keys, 5, 2) for rows, keys in ((2, 3), (3, 2))),
+    *(RowQuestion("backward", rows, keys, 5, 2) for rows, keys in ((2, 3), (3, 2), (2, 4))),
     *(RowQuestion("backward", 1, keys, 8, 8, group=group) for keys, group in ((2, 2), (3, 2), (2, 3))),
 ]
 
@@ -148,6 +148,7 @@ def row_text(games: Sequence[Row]) -> dict[str, str]:
         ("masked", [row for row in backward if row["mask"] != "dense"]),
     ):
         found[title] = str(len(mine))
+        found[f"{title}_worst"] = f"{max(row['plan_words'] / row['optimum_words'] for row in mine):.2f}"
         found[f"{title}_beaten"] = str(sum(row["plan_words"] > row["optimum_words"] for row in mine))
     alone = [row for row in settled if row["direction"] == "forward" and row["group"] == 1]
     shared = [row for row in settled if row["direction"] == "forward" and row["group"] > 1]
