@@ -199,6 +199,28 @@ def test_a_second_derivative_is_refused_behind_a_known_form(counts):
             torch.autograd.grad(first.sum(), leaves)
 
 
+def test_gradients_behind_a_known_form_repeat_if_that_is_asked_for_by_then(counts, monkeypatch):
+    asked, genuine = [], operators.differentiate
+
+    def differentiate(given):
+        asked.append(given.deterministic)
+        return genuine(given)
+
+    for _ in range(3):
+        leaves = tuple(x.requires_grad_() for x in heads())
+        right = torch.autograd.grad(attention(*leaves, enable_gqa=True).sum(), leaves)
+    output, before = attention(*leaves, enable_gqa=True), counts["played"]
+    monkeypatch.setattr(operators, "differentiate", differentiate)
+    torch.use_deterministic_algorithms(True)
+    try:
+        mine = torch.autograd.grad(output.sum(), leaves)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert asked == [True] and counts["played"] == before
+    for each, other in zip(mine, right, strict=True):
+        torch.testing.assert_close(each, other)
+
+
 def test_gradients_that_are_more_than_their_memory_are_seen_also_behind_a_known_form(counts):
     leaves, gradient = tuple(x.requires_grad_() for x in heads()), torch.randn(2, 4, 24, 8)
     for given in (gradient,) * 3 + (torch._neg_view(-gradient),):
