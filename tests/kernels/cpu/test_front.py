@@ -359,6 +359,7 @@ def test_it_says_its_arguments_its_name_and_what_it_does_and_is_pickled():
     assert pickle.loads(pickle.dumps(attention)) is attention is attenio.attention
 
 
+@pytest.mark.skipif(torch.__version__ < torch.torch_version.TorchVersion("2.9"), reason="compilers cut such calls")
 def test_compilers_trace_python_in_its_place_and_are_not_imported_for_that():
     script = """
 import torch, sys
@@ -428,3 +429,12 @@ def test_where_16_bits_are_slow_calls_under_autocast_come_to_python(monkeypatch)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert other.function(q, k, v).dtype == torch.bfloat16
     assert len(calls) == 1
+
+
+def test_what_pytorch_raises_is_told_and_not_taken_for_another_layout(monkeypatch):
+    def fails(_tensor):
+        raise RuntimeError("Failed to initialize cpuinfo!\nException raised from a file")
+
+    monkeypatch.setattr(tensor_layout, "_keys", fails)
+    other = front.front_of(PYTHON)
+    assert not other.is_compiled() and other.why_not == "Failed to initialize cpuinfo!"

@@ -15,6 +15,8 @@ from torch.utils._device import DeviceContext
 _CLASSES = frozenset((Tensor, torch.nn.Parameter))
 _get_dispatch_mode, _TRACING = torch._C._get_dispatch_mode, tuple(torch._C._TorchDispatchModeKey.__members__.values())
 _asked_for, _keys_of = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_keys
+# What packs all that is saved now, if anything does. PyTorch 2.6 and 2.7 do not tell: there something may.
+_top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda _ignores_tracing: True)
 
 
 def _together(*keys: DispatchKey) -> int:
@@ -79,5 +81,5 @@ def has_values(tensor: Tensor) -> bool:
 
 
 def are_kept_as_they_are() -> bool:
-    """Whether what is saved for a backward pass now comes back as it is: no hook packs it for a while."""
-    return torch._C._autograd._top_saved_tensors_default_hooks(True) is None
+    """Whether what is saved for a backward pass now comes back as it is: no hook packs it, as far as PyTorch tells."""
+    return _top_hooks(True) is None

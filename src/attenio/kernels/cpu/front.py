@@ -110,7 +110,7 @@ class Front:
             _call_slot(type(self._module)).value = engine.get_function_address("attention")
             self._engine = engine
         except (*REFUSALS, ImportError, LookupError, OSError) as error:
-            self.why_not = str(error)
+            self.why_not = str(error).partition("\n")[0] or type(error).__name__
 
     def _fill_table(self) -> None:
         """Addresses of all that the compiled function refers to; what could go is held."""

@@ -36,10 +36,13 @@ class TensorLayout:
 
 
 def tensor_layout() -> TensorLayout | None:
-    """Where everything is in tensors of this PyTorch; None where they are not as they were."""
+    """Where everything is in tensors of this PyTorch; None where they are not as they were.
+
+    Raises what PyTorch raises where it cannot make them: then nothing is known of where they are.
+    """
     try:
         return _found()
-    except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):
         return None
 
 
