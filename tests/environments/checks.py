@@ -13,7 +13,9 @@ ATTENTION = (
     "import torch, attenio; q, k, v = (torch.randn(1, 2, 64, 16, requires_grad=True) for _ in range(3));"
     " out = attenio.attention(q, k, v, is_causal=True); out.sum().backward();"
     " ours = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True);"
-    " assert (out - ours).abs().max() < 1e-5 and q.grad is not None"
+    " assert (out - ours).abs().max() < 1e-5 and q.grad is not None; q.grad = None;"
+    " out = attenio.attention(q, k, v, softcap=2.0); out.sum().backward(); (ours,) = torch.autograd.grad("
+    "((2 * torch.tanh(q @ k.mT / 8)).softmax(-1) @ v).sum(), [q]); assert (q.grad - ours).abs().max() < 1e-4"
 )
 WITHOUT_TORCH = (
     "import attenio, pydoc; assert hasattr(attenio, 'attention'); pydoc.render_doc(attenio);"

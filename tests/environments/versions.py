@@ -12,7 +12,8 @@ with the extras. Then it calls every command's --help, ``python -m attenio``, a 
 - pinned: the versions of constraints.txt, with the extra ``cpu`` and so with PyTorch.
 
 PyTorch is tried at its pinned version only, the one that ``make test`` installs: where pip has no build for CPUs, each
-version brings gigabytes of CUDA, and that one is in pip's cache by then. Triton and transformers are not tried here.
+version brings gigabytes of CUDA, and that one is in pip's cache by then. Another is tried where it is named, such as
+``lowest torch==2.6.0``. Triton and transformers are not tried here.
 """
 
 import json
@@ -113,14 +114,22 @@ def install(kind: str, python: Path, folder: Path, besides: Sequence[str]) -> No
     subprocess.run([*call, *besides], check=True, cwd=folder)
 
 
+def make_environment(folder: Path) -> Path:
+    """The interpreter of an environment made there."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    return folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+
+
 def attempt(kind: str, besides: Sequence[str]) -> bool:
     """Make an environment, run the checks in it, and say how each went."""
     with tempfile.TemporaryDirectory(prefix=f"attenio-{kind}-") as folder:
-        environment = Path(folder) / "environment"
-        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
-        python = environment / ("Scripts" if os.name == "nt" else "bin") / "python"
+        python = make_environment(Path(folder) / "environment")
         print(f"{kind}: installing", flush=True)
-        install(kind, python, Path(folder), besides)
+        try:
+            install(kind, python, Path(folder), besides)
+        except subprocess.CalledProcessError as problem:
+            print(f"{kind}: not installed, pip ended with status {problem.returncode} and says why above", flush=True)
+            return False
         listed = subprocess.run(
             [python, "-m", "pip", "list", "--format=json", "--disable-pip-version-check"],
             check=True, capture_output=True, text=True,
@@ -129,7 +138,7 @@ def attempt(kind: str, besides: Sequence[str]) -> bool:
         names = [canonicalize_name(each.name) for each in requirements()] + ["click", "torch"]
         print(f"{kind}: " + ", ".join(f"{name} {found[name]}" for name in names if name in found), flush=True)
         clean = {name: value for name, value in os.environ.items() if not re.match("PYTHONPATH|COLUMNS", name)}
-        tried = (*extras(), "torch") if kind == "pinned" else extras()
+        tried = (*extras(), "torch") if "torch" in found else extras()
         done = subprocess.run([python, CHECKS, OPTION_NAMES, *tried], cwd=folder, env={**clean, "COLUMNS": "200"})
         return done.returncode == 0
 
