@@ -188,3 +188,13 @@ def test_a_report_has_a_section_about_many_devices(attenio: Attenio, tmp_path: P
     assert attenio("report", *options).json["cluster"]["grid"] == {"heads": 1, "queries": 2, "keys": 2}
     text = page.read_text()
     assert "<h2>Many devices</h2>" in text and "<td>zigzag</td>" in text
+
+
+def test_devices_of_a_topology_that_have_no_work_are_told(attenio: Attenio, tmp_path: Path) -> None:
+    asked = (*ASKED, "--topology", "dgx-h100:8x2", "--machine", "h100")
+    idle = "8 of the 16 devices of dgx-h100:8x2 are left idle."
+    assert attenio(*asked, "--devices", "8", "--json").json["notes"] == [idle]
+    assert idle in attenio(*asked, "--devices", "8").out
+    page = ("report", *asked[1:], "--devices", "8", "--out", tmp_path / "page.html", "--json")
+    assert attenio(*page).json["notes"] == [idle]
+    assert attenio(*asked, "--devices", "16", "--json").json["notes"] == []

@@ -174,5 +174,6 @@ def test_an_option_that_takes_one_value_is_given_once(attenio: Any) -> None:
         given = [each for value in values for each in ("--n", value)]
         assert attenio("plan", *given).mistake == "--n is given 2 times; keep one"
     assert "--red is given 3 times" in attenio("pebble", "solve", *("--red", "5") * 3).mistake
-    once = attenio("plan", "--n", "1K", "--json")
-    assert attenio("plan", "--n", "1K", "--json", "--json").json == once.json
+    assert attenio("plan", "--n", "1K", "--json", "--json").mistake == "--json is given 2 times; keep one"
+    assert attenio("doctor", "--check", "--no-check").mistake == "--check/--no-check is given 2 times; keep one"
+    assert attenio("plan", "--help", "--help").status == 0

@@ -136,9 +136,10 @@ def _refusing_repeated(make_parser: Callable[[Any], Any]) -> Callable[[Any], Any
             found = parse(args)
             times = Counter(id(each) for each in found[2])
             for each in () if context.resilient_parsing else found[2]:
-                takes_one = each.param_type_name == "option" and not (each.is_flag or each.multiple or each.count)
-                if takes_one and times[id(each)] > 1:
-                    raise InvalidInput(f"{each.opts[0]} is given {times[id(each)]} times; keep one")
+                once = each.param_type_name == "option" and not (each.multiple or each.count or each.is_eager)
+                if once and times[id(each)] > 1:
+                    name = "/".join((*each.opts[:1], *each.secondary_opts[:1]))
+                    raise InvalidInput(f"{name} is given {times[id(each)]} times; keep one")
             return found
 
         parser.parse_args = parse_args

@@ -109,3 +109,11 @@ class Devices:
 
 
 asking_devices = taking(Question, Cache, Devices)
+
+
+def idle_notes(cluster: "Cluster") -> tuple[str, ...]:
+    """Which devices of the topology are asked for no work, if any."""
+    if cluster.topology is None or cluster.devices == cluster.topology.devices:
+        return ()
+    there = cluster.topology.devices
+    return (f"{there - cluster.devices:,} of the {there:,} devices of {cluster.topology.name} are left idle.",)

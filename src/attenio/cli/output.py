@@ -96,7 +96,7 @@ def plain_table(*columns: str | tuple[str, str]) -> "Table":
     return fitted_table.plain_table(*((header, kind(number, align)) for number, (header, align) in enumerate(pairs)))
 
 
-def _lines_now_and_then(title: str, clock: Callable[[], float] = time.monotonic) -> Progress:
+def _lines_now_and_then(title: str, clock: Callable[[], float]) -> Progress:
     """A line for a log after ten seconds, and again when that much has passed once more, twice, four times as much."""
     begin = clock()
     due = begin + _FIRST_LINE_SECONDS
@@ -112,10 +112,10 @@ def _lines_now_and_then(title: str, clock: Callable[[], float] = time.monotonic)
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Progress | None]:
+def progress_bar(title: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Progress | None]:
     """A bar on stderr, fed as ``progress(done, total)``; a line now and then where stderr is not a terminal."""
     if not sys.stderr.isatty():
-        yield _lines_now_and_then(title)
+        yield _lines_now_and_then(title, clock)
         return
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from attenio.cli.cache import Cache
-from attenio.cli.devices import Devices, asking_devices
+from attenio.cli.devices import Devices, asking_devices, idle_notes
 from attenio.cli.options import AsJson
 from attenio.cli.output import print_aside, print_json, print_tables
 from attenio.cli.paged_answer import PagedAnswer
@@ -101,7 +101,7 @@ def _plan_devices(
     if cluster.devices >= _MANY_DEVICES and str(workload.mask) == "causal":
         print_aside(f"counting the words of strips on {cluster.devices:,} devices one by one")
     spread = cluster_answer(workload, cluster, devices.chosen_grid)
-    notes = (*question.notes(workload), *devices.notes(question, [machine], [workload.dtype]))
+    notes = (*question.notes(workload), *devices.notes(question, [machine], [workload.dtype]), *idle_notes(cluster))
     if as_json:
         alone = training_answer(workload, machine) if workload.is_training else answer(workload, machine)
         print_json({**alone.to_json(), "cluster": spread.to_json(), "notes": list(notes)})

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from attenio.cli.cache import Cache
-from attenio.cli.devices import Devices, asking_devices
+from attenio.cli.devices import Devices, asking_devices, idle_notes
 from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, print_json, print_tables, progress_bar
 from attenio.cli.pages_sweep import report_of_pages
@@ -46,14 +46,15 @@ def report(
         return
     workload = cache.applied(question.workload(DEFAULT_N))
     machine = devices.on_topology(question).chosen_machine()
-    spread = None
+    spread, idle = None, tuple[str, ...]()
     if devices.are_asked:
         from attenio.report.cluster import cluster_answer
 
         question.refuse_tolerance("many devices are planned for")
         workload = workload if cache.has_forms else workload.plain
-        spread = cluster_answer(workload, devices.cluster(machine), devices.chosen_grid)
-    notes = (*question.notes(workload), *devices.notes(question, [machine], [workload.dtype]))
+        cluster = devices.cluster(machine)
+        spread, idle = cluster_answer(workload, cluster, devices.chosen_grid), idle_notes(cluster)
+    notes = (*question.notes(workload), *devices.notes(question, [machine], [workload.dtype]), *idle)
     if workload.is_training:
         from attenio.report import training_answer, write_training_report
         from attenio.report.tables import training_tables

@@ -80,9 +80,12 @@ def _game_and_moves(choice: GameChoice, path: Path | None, time_limit: str) -> t
 
     game, seconds = choice.chosen_game(), time_limit_seconds(time_limit)
     if len(game.graph) <= _SOLVED:
-        with telling_of_compiling(), progress_bar("best-first: words proven of the best known") as progress:
+        with (
+            telling_of_compiling() as clock,
+            progress_bar("best-first: words proven of the best known", clock) as progress,
+        ):
             return game, search_in_stages(game, time_limit_s=seconds, progress=progress).schedule
     from attenio.pebbling.scheduling import find_schedule
 
-    with telling_of_compiling(), progress_bar("searching for an order") as progress:
+    with telling_of_compiling() as clock, progress_bar("searching for an order", clock) as progress:
         return game, find_schedule(game, time_limit_s=seconds, progress=progress).schedule

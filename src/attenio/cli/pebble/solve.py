@@ -59,7 +59,8 @@ def solve(
     game, seconds = choice.chosen_game(), time_limit_seconds(time_limit)
     solutions = []
     for name in ENGINES[:2] if engine == "both" else (engine,):
-        with progress_bar(f"{name}: words proven of the best known") as progress:
+        title = f"{name}: words proven of the best known"
+        with telling_of_compiling() as clock, progress_bar(title, clock) as progress:
             solutions.append(_solved(game, name, seconds, progress))
         if solutions[-1].ending is Ending.INTERRUPTED:
             break
@@ -82,9 +83,7 @@ def _solved(game: "Game", engine: str, seconds: float, progress: Progress | None
     if engine == "best-first":
         from attenio.pebbling.solving.search import search_in_stages
 
-        with telling_of_compiling():
-            return search_in_stages(game, time_limit_s=seconds, progress=progress)
+        return search_in_stages(game, time_limit_s=seconds, progress=progress)
     from attenio.pebbling.solving.cp_sat import cp_sat
 
-    with telling_of_compiling():
-        return cp_sat(game, time_limit_s=seconds, progress=progress)
+    return cp_sat(game, time_limit_s=seconds, progress=progress)
