@@ -90,7 +90,7 @@ def _whole_rows(new: list[Row]) -> list[str]:
     lines += [
         "rows and keys: what is left is the price of rows that have statistics and come in whole numbers. Plans with"
     ]
-    lines += ["values in groups of columns move parts of rows, and may be below it.", ""]
+    lines += ["values in groups of columns, or that give way to outputs, move parts of rows, and may be below it.", ""]
     rows = [r for r in new if r["row_passes_words"] is not None and r["gap"] is not None]
     rows = [r for r in rows if 2 * r["fast_words"] >= r["n"] * (r["d"] + r["value_dim"])]
     lines += [
