@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attenio.bounds import bounds_for
-from attenio.bounds.row_passes import loads, loads_of_all_pairs, loads_under_a_window, row_passes
+from attenio.bounds.row_passes import loads, loads_of_all_pairs, row_passes
 from attenio.pebbling.row_games import AttentionGame
 from attenio.planning.costs import cost
 from attenio.planning.plan import Tiles
@@ -50,30 +50,6 @@ def loads_by_turns(rows, keys, slots, random):
     return count
 
 
-def loads_in_order(pairs, slots):
-    """Loads of rows and keys if pairs meet in this order, and what is used last of all makes room."""
-    uses, here, count = {}, set(), 0
-    for time, (row, key) in enumerate(pairs):
-        uses.setdefault(("row", row), []).append(time)
-        uses.setdefault(("key", key), []).append(time)
-    later = {piece: times[::-1] for piece, times in uses.items()}
-    for row, key in pairs:
-        meeting = {("row", row), ("key", key)}
-        count += len(meeting - here)
-        for piece in meeting:
-            later[piece].pop()
-        here = {piece for piece in here | meeting if later[piece] or piece in meeting}
-        while len(here) > slots:
-            here.remove(max(here - meeting, key=lambda piece: later[piece][-1]))
-    return count
-
-
-def of_a_window(rows, window, lag):
-    """Its pairs in an order in which a key meets so many rows at its own place, so many more at the next, and so on."""
-    pairs = [(i, j) for i in range(rows) for j in range(max(0, i - window + 1), i + 1)]
-    return sorted(pairs, key=lambda pair: (pair[1] + (pair[0] - pair[1]) // lag * lag, pair[1], pair[0]))
-
-
 @pytest.mark.parametrize(("d", "dv"), [(3, 3), (2, 4), (4, 1)])
 @pytest.mark.parametrize(("rows", "keys"), [(2, 2), (2, 4), (3, 3), (4, 2), (3, 4)])
 def test_no_game_of_whole_rows_and_keys_that_is_solved_exactly_moves_less_than_the_bound(rows, keys, d, dv):
@@ -105,25 +81,6 @@ def test_no_game_under_a_mask_loads_fewer_rows_and_keys_than_is_proven(needed, s
 )
 def test_no_order_of_rows_and_keys_loads_fewer_of_them_than_is_proven(rows, keys, slots, random):
     assert loads_of_all_pairs(rows, keys, slots) <= loads_by_turns(rows, keys, slots, random)
-
-
-@given(window=st.integers(3, 12), more=st.integers(1, 40), lag=st.integers(1, 12), data=st.data())
-def test_no_order_under_a_window_loads_fewer_rows_and_keys_than_is_proven(window, more, lag, data):
-    rows, slots = 2 * window + more, data.draw(st.integers(2, window))
-    pairs = of_a_window(rows, window, lag)
-    for place in data.draw(st.lists(st.integers(0, len(pairs) - 1), max_size=8)):
-        pairs = [*pairs[place:], *pairs[:place]]  # begun in the middle, and in pieces
-    proven = max(loads_under_a_window(rows, window, slots), loads(len(pairs), rows, slots))
-    assert proven <= loads_in_order(pairs, slots)
-
-
-def test_rolling_rows_load_three_times_as_much_again_under_a_window_as_is_proven():
-    rows, window = 400, 40
-    for slots in (25, 30, 35):
-        again = loads_in_order(of_a_window(rows, window, window // 2), slots) - 2 * rows
-        proven = loads_under_a_window(rows, window, slots) - 2 * rows
-        assert again == pytest.approx(2 * rows * (1 - slots / window), rel=0.02)
-        assert 3.0 * proven < again < 5.0 * proven
 
 
 def test_of_what_tiles_of_rows_load_besides_the_leading_term_nearly_three_quarters_are_proven():

@@ -32,19 +32,6 @@ def loads_of_all_pairs(rows: int, keys: int, slots: int) -> int:
     return max(-(-(4 * rows * keys + 3 * slots * fewer) // (4 * slots)), loads(rows * keys, fewer, slots))
 
 
-def loads_under_a_window(rows: int, window: int, slots: int) -> int:
-    """Loads of rows and as many keys, each row needing its own key and those before it, so many in all.
-
-    >>> loads_under_a_window(100_000, 1000, 750), loads(100_000 * 1000, 100_000, 750)
-    (216285, 183445)
-    """
-    around = window - 1
-    again = (
-        -(-2 * (rows - 2 * window) * (around - slots) // (3 * around)) if rows > 2 * window and slots < around else 0
-    )
-    return 2 * rows + again
-
-
 def row_passes(workload: Workload, fast_words: int) -> LowerBound:
     """The floor under schedules that move whole rows of Q and O, and whole keys with their values.
 

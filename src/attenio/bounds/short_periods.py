@@ -60,9 +60,9 @@ def _less(words: Counts, times: Counts, fast_words: Counts) -> Counts:
 def short_periods(workload: Workload, fast_words: int, *, direction: Direction) -> LowerBound:
     """Compulsory words, and those that lie in fast memory at a cut or come again, less fast memory at every cut.
 
-    Theorem: let each of m neighbouring keys be needed by w rows that begin a fixed distance from it, b = d + min(d, dv)
-    forward and d + dv + min(d, dv) backward. Then words >= compulsory + b m - K M, K = ceil((m+w-1)/(w-b)) - 1 for one
-    query head.
+    Theorem: let each of m neighbouring keys be needed by w > b rows that begin a fixed distance from it, with
+    b = d + min(d, dv) forward and d + dv + min(d, dv) backward. Then words >= compulsory + b m - K M, with
+    K = ceil((m+w-1)/(w-b)) - 1 where one query head uses a KV head; KV heads are added up.
     Under a window of W keys, for equal widths and n >> W >> d, that is 6nd - nM/W forward and 10nd - nM/W backward.
     Assumes: as output-epochs and gradient-rows, whatever was saved; one fast memory.
     Regime: windows of W keys, from about dW to 2dW words forward and from 2dW to 3dW backward.
