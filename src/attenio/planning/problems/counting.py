@@ -50,6 +50,10 @@ def peak_words(problems: Problems, form: Form, tiles: Tiles) -> int:
     return int(max([form.least_held, *[_peak(problems, phase, tiles) for phase in form.phases]]))
 
 
+# Phases of dense problems that see the rows of all heads of a group.
+_Stacked = StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
+
+
 class Turnable(Protocol):
     """Problems, or many cases of one: as they are, transposed, and without their mask."""
 
@@ -115,11 +119,7 @@ def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tile
     return words
 
 
-def _moved_by_dense(
-    phase: StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver,
-    sizes: tuple[int, int, int],
-    tiles: Tiles,
-) -> int:
+def _moved_by_dense(phase: _Stacked, sizes: tuple[int, int, int], tiles: Tiles) -> int:
     group, rows, keys = sizes
     match phase:
         case StackedRows():
@@ -223,11 +223,7 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return _held_by_dense(phase, (problems.group, counts.rows, counts.keys), tiles)
 
 
-def _held_by_dense(
-    phase: StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver,
-    sizes: tuple[int, int, int],
-    tiles: Tiles,
-) -> int:
+def _held_by_dense(phase: _Stacked, sizes: tuple[int, int, int], tiles: Tiles) -> int:
     group, rows, keys = sizes
     match phase:
         case StackedRows() | StayingSums():
