@@ -1,7 +1,8 @@
 """Phases for some problems alone: rows that wait or are stacked, sums that stay, what is left over, for dense ones.
 
-For bands, rows, or keys, that come and go one by one, rows that meet kept keys whose values give way to outputs, a ring
-of keys, and all scores of rows.
+Outputs and values that give way to each other at turns, and sums that take turns, are for dense ones too. For bands,
+rows, or keys, that come and go one by one, rows that meet kept keys whose values give way to outputs, rings of keys and
+of rows, causal rows that stay as soon as they fit, and all scores of rows.
 """
 
 from math import inf

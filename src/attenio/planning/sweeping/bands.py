@@ -1,4 +1,4 @@
-"""Phases for bands alone, many cases at once: rows or keys that roll, rows that exchange, rings, whole rows."""
+"""Phases for bands alone, many cases at once: rows or keys that roll, exchanges, rings, causal sums, whole rows."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from attenio.masks.patterns.staircase import is_staircase
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints
-from attenio.planning.sweeping.rings import best_of_ring, ring_floor
+from attenio.planning.sweeping.rings import best_of_causal, best_of_ring, causal_floor, ring_floor
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.row_tiles import RowForms, best_whole_rows, most_whole_rows
 from attenio.planning.words.causal_sums import CausalSums
@@ -28,16 +28,20 @@ def best_of_band(cases: Cases, phase: OfBands) -> tuple[Ints, Ints, dict[str, In
             return _rolling(cases, phase)
         case ExchangedRows():
             return _exchanged(cases, phase)
-        case KeyRing() | RowRing() | CausalSums():
+        case KeyRing() | RowRing():
             return best_of_ring(cases, phase)
+        case CausalSums():
+            return best_of_causal(cases, phase)
         case WholeRows():
             return best_whole_rows(cases, phase)
 
 
 def band_floors(cases: Cases, phase: OfBands) -> NDArray[np.float64]:
     """Words that no tiles go below; infinite where none fit, or the mask is not for them."""
-    if isinstance(phase, KeyRing | RowRing | CausalSums):
+    if isinstance(phase, KeyRing | RowRing):
         return ring_floor(cases, phase)
+    if isinstance(phase, CausalSums):
+        return causal_floor(cases, phase)
     floor, fits = _floor(cases, phase)
     return np.where(fits & (cases.row_unit == 1) & (cases.key_unit == 1), floor, np.inf)
 

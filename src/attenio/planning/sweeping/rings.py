@@ -1,4 +1,4 @@
-"""Rings of keys, or of rows, for many cases at once: their slots, and where they fit."""
+"""Rings of keys, or of rows, and sums of causal rows that stay, for many cases at once."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,36 +19,33 @@ def _ring_of(cases: Cases, phase: KeyRing | RowRing) -> tuple[Ints, Ints]:
     return np.asarray(rows.of_two), np.asarray(held_words(phase, rows, rows.of_two))
 
 
-def best_of_ring(cases: Cases, phase: KeyRing | RowRing | CausalSums) -> tuple[Ints, Ints, dict[str, Ints]]:
-    """Words that come again, those held, and tiles, in cases in which some fit."""
-    if isinstance(phase, CausalSums):
-        return _best_of_causal(cases, phase)
+def best_of_ring(cases: Cases, phase: KeyRing | RowRing) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """No words, for none come again, those held, and slots, in cases in which they fit."""
     ring, held = _ring_of(cases, phase)
     return 0 * ring, held, {phase.slots: ring}
 
 
-def ring_floor(cases: Cases, phase: KeyRing | RowRing | CausalSums) -> NDArray[np.float64]:
-    """Words that nothing goes below; infinite where a ring does not fit, or is for other masks."""
-    if isinstance(phase, CausalSums):
-        return _causal_floor(cases, phase)
+def ring_floor(cases: Cases, phase: KeyRing | RowRing) -> NDArray[np.float64]:
+    """Nothing comes again; infinite where a ring does not fit, or is for other masks."""
     fits = (_ring_of(cases, phase)[1] <= cases.fast_words) & (cases.row_unit == 1) & (cases.key_unit == 1)
     if isinstance(phase, RowRing):  # where not all rows need all keys
         fits &= cases.band.end_key(0 * cases.rows) < cases.band.keys
     return np.where(fits, 0.0, np.inf)
 
 
-def _causal_floor(cases: Cases, phase: CausalSums) -> NDArray[np.float64]:
+def causal_floor(cases: Cases, phase: CausalSums) -> NDArray[np.float64]:
+    """Words that no tiles go below, found with the tiles; infinite where none fit, or the mask is another."""
     floors, band = np.full(len(cases), np.inf), cases.band
     moves_on = (band.right == 0) & (band.end_key(0 * band.rows) < band.keys) & np.logical_not(band.is_window)
     index = np.flatnonzero(moves_on & (cases.row_unit == 1) & (cases.key_unit == 1))
     if index.size:
-        words, _, _ = _best_of_causal(take(cases, index), take(phase, index))
+        words, _, _ = best_of_causal(take(cases, index), take(phase, index))
         floors[index] = np.where(words < NEVER, words, np.inf)
     return floors
 
 
-def _best_of_causal(cases: Cases, phase: CausalSums) -> tuple[Ints, Ints, dict[str, Ints]]:
-    """The same of causal cases."""
+def best_of_causal(cases: Cases, phase: CausalSums) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """Words that come again, those held, and tiles, in causal cases in which some fit."""
     shape = np.asarray(cases.rows), np.asarray(cases.keys)
     words, sizes = best_of_many(phase, shape, cases.fast_words)
     tiles = dict(zip(phase[:4], (np.asarray(each) for each in sizes), strict=True))
