@@ -6,12 +6,15 @@ from random import Random
 
 import torch
 
+from attenio.kernels.replay import without_stand_ins
+
 # So many milliseconds of calls are replayed at once: short kernels are not timed one by one.
 REPLAYED_MS = 3.0
 # More contenders have too many orders to list.
 _MOST_IN_EVERY_ORDER = 6
 
 
+@without_stand_ins()
 def captured(call: Callable[[], object]) -> tuple[torch.cuda.CUDAGraph, int]:
     """A graph of several calls, after everything was compiled and measured that wants to be."""
     stream = torch.cuda.Stream()

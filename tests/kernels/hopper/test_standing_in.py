@@ -1,9 +1,11 @@
 """Calls of a new size while the best kernel is compiled: the driver is not there, and compilers end when told to."""
 
+import sys
 import threading
 import warnings
 from concurrent.futures import Future
-from types import SimpleNamespace
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -27,7 +29,7 @@ from attenio.kernels.hopper.cuda import compiler, key_stationary, launcher
 from attenio.kernels.hopper.cuda.tiles import CudaTiles
 from attenio.kernels.hopper.kind import ForwardKind
 from attenio.kernels.hopper.proving import forward_by_definition
-from attenio.kernels.hopper.tiles import GluonTiles
+from attenio.kernels.hopper.tiles import GluonTiles, possible_tiles
 from attenio.kernels.replay import set_stand_ins
 from attenio.kernels.replay import standing_in as replaying
 from attenio.kernels.replay.standing_in import stand_ins, waiting
@@ -180,7 +182,17 @@ def test_another_mask_waits(compilers):
     assert attend(problem_of(CUDA_112, {"below": -30, "above": 0}))[1] is False
 
 
-def test_whole_tiles_have_a_twin_with_masks_that_is_compiled_first(compilers):
+@pytest.mark.parametrize("length, seen", [(128, {}), (GLUON_64, CAUSAL)])
+def test_what_nvrtc_compiles_sooner_stands_in_for_what_triton_does(compilers, length, seen):
+    first, stood_in = attend(problem_of(length, seen))
+    assert isinstance(first, CudaTiles) and stood_in
+    finish(compilers, length, seen)
+    best, stood_in = attend(problem_of(length, seen))
+    assert isinstance(best, GluonTiles) and not stood_in
+
+
+def test_whole_tiles_have_a_twin_with_masks_that_is_compiled_first(compilers, monkeypatch):
+    monkeypatch.setattr(forward, "can_compile", lambda _device: False)
     compilers.open.clear()
     threading.Timer(0.2, compilers.open.set).start()
     first, stood_in = attend(problem_of(128, {}))
@@ -188,6 +200,7 @@ def test_whole_tiles_have_a_twin_with_masks_that_is_compiled_first(compilers):
     finish(compilers, 128, {})
     best, stood_in = attend(problem_of(128, {}))
     assert not best.masks and not stood_in
+    monkeypatch.setattr(forward, "can_compile", lambda _device: True)
     compilers.open.clear()
     other, stood_in = attend(problem_of(100, {}))  # no multiple of a tile: whole tiles do not take it
     assert isinstance(other, GluonTiles) and not other.masks and stood_in and other.key_tile == first.key_tile
@@ -206,6 +219,17 @@ def test_the_best_of_what_is_compiled_stands_in(compilers):
     assert first != second and attend(problem_of(GLUON_64)) == (better, True)
 
 
+@pytest.mark.parametrize("seen", [CAUSAL, {}])
+@pytest.mark.parametrize("first", [128, 700])
+def test_what_must_repeat_to_the_bit_has_the_same_tiles_at_every_size_of_its_kind(compilers, seen, first):
+    tiles, _ = attend(problem_of(first, seen, deterministic=True))
+    compiled = len(compilers.asked), len(compilers.tiles)
+    for length, batch in ((first + 1, 1), (first + 64, 3), (first // 2 + 250, 40)):
+        other, stood_in = attend(problem_of(length, seen, batch, deterministic=True))
+        assert replace(other, masks=tiles.masks) == tiles and not stood_in
+    assert (len(compilers.asked), len(compilers.tiles)) == compiled
+
+
 @pytest.mark.parametrize("how", ["deterministic", "algorithms", "switch", "waiting"])
 def test_what_must_repeat_to_the_bit_waits_for_the_best(compilers, how):
     first = first_call(compilers)
@@ -222,7 +246,8 @@ def test_what_must_repeat_to_the_bit_waits_for_the_best(compilers, how):
     finally:
         torch.use_deterministic_algorithms(False)
         set_stand_ins(True)
-    assert tiles.key_tile == 96 and not stood_in
+    kind = ForwardKind.of(problem_of(CUDA_96, deterministic=how == "deterministic"))
+    assert tiles == forward.candidates(kind)[0] and not stood_in
 
 
 @pytest.mark.parametrize("is_right", [True, False])
@@ -422,6 +447,12 @@ triton.runtime.driver._active = None
 print(json.dumps([name for name, _ in keys]))
 print(len({key for _, key in keys}))
 """
+
+
+def test_a_module_that_another_thread_is_importing_has_compiled_nothing_yet(monkeypatch):
+    monkeypatch.setitem(sys.modules, "attenio.kernels.hopper.attenio", ModuleType("attenio"))
+    problem, tiles = problem_of(128), possible_tiles(192, 192)[0]
+    assert not gluon_attenio.is_compiled(problem, tiles, ForwardKind.of(problem))
 
 
 def test_what_a_thread_compiles_is_what_a_launch_asks_for():

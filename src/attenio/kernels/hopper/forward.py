@@ -11,7 +11,7 @@ from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.gpu.band import FAR
+from attenio.kernels.gpu.band import FAR, Band
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper import gluon_attenio as gluon
 from attenio.kernels.hopper import standing_in
@@ -50,6 +50,8 @@ _WALK_TOGETHER = 12
 # next row tile came. From 1K tokens on it makes no difference. One after the other, so that all tiles of a head begin
 # together, causal heads of 128 and 256 tokens take 4 to 9 percent less again.
 _OF_HEADS, _OF_SHORT_HEADS, _SHORT_TILES = 0.5, 0.1, 8
+# Heads for each SM, and lengths, that tiles are ranked for where results repeat to the bit.
+_MANY, _SHORT, _LONG = 4, 256, 4096
 
 
 def why_not(problem: KernelProblem, processors: int | None = None) -> str | None:
@@ -103,7 +105,8 @@ def choose(problem: KernelProblem, processors: int | None = None) -> Choice:
 def _first_tiles(problem: KernelProblem, kind: ForwardKind) -> tuple[HopperTiles, HopperTiles | None]:
     """Tiles that run for a kind that has not run yet, and those that they stand in for.
 
-    Where nothing is compiled that could, tiles with masks are compiled first: they can for every other length.
+    Where nothing is compiled that could, tiles with masks are compiled first: they can for every other length. NVRTC
+    takes a third of the time that Triton does.
     """
     waits = _captures(kind.device) or not may_stand_in(deterministic=problem.deterministic)
     if waits or not standing_in.compiles_for(kind.device):
@@ -114,6 +117,11 @@ def _first_tiles(problem: KernelProblem, kind: ForwardKind) -> tuple[HopperTiles
         other = standing_in.compiled_of(ordered, problem, kind, partial(_is_known, kind=kind))
         if other is not None:
             return other, best
+        sooner = next((tiles for tiles in ordered if isinstance(tiles, CudaTiles)), None)
+        if sooner is not None and isinstance(best, GluonTiles):
+            sooner = standing_in.with_masks(kind, sooner) or sooner
+            if _cuda_is_proven(sooner, kind):
+                return sooner, best
         masked = standing_in.with_masks(kind, best)
         if masked is not None and candidates(kind)[0] == best:
             return masked, best
@@ -276,10 +284,15 @@ def candidates(kind: ForwardKind, processors: int | None = None, *, tries: bool 
     wide = large and whole and d == width and d in WIDE_WIDTHS and not kind.capped
     if wide and _wide_is_proven(d, kind, tries=tries):
         return (WIDE_TILES,)
-    ranked = ranked_tiles(d, width, *_ranked_for(kind, processors), cuda=_takes_cuda(kind))
+    ranked = _ranked(kind, processors, cuda=_takes_cuda(kind))
     if isinstance(ranked[0], CudaTiles) and not _cuda_is_proven(ranked[0], kind, tries=tries):
-        return ranked_tiles(d, width, *_ranked_for(kind, processors))
+        return _ranked(kind, processors, cuda=False)
     return ranked
+
+
+def _ranked(kind: ForwardKind, processors: int | None, *, cuda: bool) -> Sequence[HopperTiles]:
+    ranked = ranked_tiles(*kind.columns, *_ranked_for(kind, processors), cuda=cuda)
+    return [standing_in.with_masks(kind, tiles) or tiles for tiles in ranked] if kind.repeats else ranked
 
 
 def _takes_cuda(kind: ForwardKind) -> bool:
@@ -289,9 +302,18 @@ def _takes_cuda(kind: ForwardKind) -> bool:
 
 
 def _ranked_for(kind: ForwardKind, processors: int | None = None) -> tuple[Extent, int]:
-    """What tiles are ranked for: an extent, and so many SMs."""
-    extent = Extent(kind.batch_heads, kind.queries, kind.keys, kind.band, (kind.d, kind.width))
-    return extent, processors or processors_of(kind.device)
+    """What tiles are ranked for: an extent, and so many SMs.
+
+    Nothing may stand in for what must repeat to the bit. So that no call of it waits for another kernel at another
+    length, batch or number of heads, its tiles are those of many heads, either short or long, and with masks: up to
+    1.45 times the predicted time where heads are few.
+    """
+    own, processors = (kind.d, kind.width), processors or processors_of(kind.device)
+    if kind.repeats:
+        band = Band() if kind.band.is_dense else Band(above=0)
+        length = _SHORT if max(kind.queries, kind.keys) <= 2 * _SHORT else _LONG
+        return Extent(_MANY * processors, length, length, band, own), processors
+    return Extent(kind.batch_heads, kind.queries, kind.keys, kind.band, own), processors
 
 
 def _is_known(tiles: HopperTiles, kind: ForwardKind) -> bool:

@@ -70,15 +70,16 @@ def _constants_of(
 
 def is_compiled(problem: KernelProblem, tiles: GluonTiles, kind: ForwardKind) -> bool:
     """Whether the kernel for rows of 64 is compiled for a problem of a kind."""
-    loaded = modules.get(_KERNELS)
-    if loaded is None or tiles.wide:
+    # Another thread may be importing the module: its kernel is not there yet then.
+    kernel = getattr(modules.get(_KERNELS), "attenio_kernel", None)
+    if kernel is None or tiles.wide:
         return False
     constants = _constants_of(problem, tiles, tiles.columns(*kind.columns), kind.band, kind.pace_of(tiles))
     options = CompileOptions(registers=tiles.registers_at_start)
     compiling = begun((constants, options, kind.dtype, kind.device))
     if compiling is not None and compiling.done() and compiling.exception() is None:
         return True
-    return launches_compiled(loaded.attenio_kernel, problem.query, constants, options)
+    return launches_compiled(kernel, problem.query, constants, options)
 
 
 def begin_compiling_attenio(problem: KernelProblem, plan: LaunchPlan) -> Future[None]:

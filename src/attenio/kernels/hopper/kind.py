@@ -26,6 +26,7 @@ class ForwardKind(NamedTuple):
     dtype: torch.dtype
     device: torch.device
     capped: bool = False
+    repeats: bool = False
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "ForwardKind":
@@ -33,7 +34,7 @@ class ForwardKind(NamedTuple):
         batch, kv_heads, group, queries, d = problem.query.shape
         return cls(
             batch * kv_heads * group, queries, problem.keys, Band.of(problem), d, problem.value.shape[3],
-            problem.query.dtype, problem.query.device, bool(problem.softcap),
+            problem.query.dtype, problem.query.device, bool(problem.softcap), problem.deterministic,
         )  # fmt: skip
 
     @property
