@@ -153,7 +153,8 @@ def explain(
             " give at least one sequence, head, query and key"
         )
     scores = scores_of(call.query, asked.sinks, asked.softcap)
-    problem = replace(problem_of(call, asked.prefix, dropout_p), softcap=scores.softcap)
+    problem = problem_of(call, asked.prefix, dropout_p)
+    problem = replace(problem, softcap=scores.softcap, deterministic=asked.deterministic)
     sizes, place = None, place_of(problem, machine)
     known = dropout_p == 0.0 and asked.has_plain_scores() and asked.is_unpacked()
     if place.is_cpu and query.is_cpu and known:
