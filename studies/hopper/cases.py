@@ -18,6 +18,8 @@ from attenio.workload import Workload
 LENGTHS = (2048, 4096, 8192, 16384, 32768)
 TOKENS, HIDDEN = 16384, 2048
 OURS = "attenio"
+# No peer: how long the tensors of a case take to be read and written.
+SAME_BYTES = "same bytes"
 Inputs = tuple[Tensor, Tensor, Tensor]
 Call = Callable[[], Any]
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
