@@ -18,15 +18,16 @@ _TEXT = """# How long does a first call take on a GPU, and one at a new size?
 3.4 s under a window and 43 s at d=72, and portable kernels measured tiles for 16 to 31 s. Wanted: 5 s with nothing
 compiled, 0.5 s with what is compiled on disk, 0.05 s at another length, batch or number of heads.
 
-**Measured** (`results.json`, made by `run.py`): {device}, driver {driver}, PyTorch {torch}, Triton {triton}, {at_once}
-processes at once, commit {commit}. Seconds until the GPU was done. The first two are of a call, the next two of a step
+**Measured** (`results.json`, made by `run.py`): {device}, driver {driver}, PyTorch {torch}, Triton {triton}, {runs}.
+Seconds until the GPU was done. The first two are of a call, the next two of a step
 of training after it, the last is the longest of calls and steps at another length, another batch and other heads, with
 nothing compiled before. PyTorch's own first gradient of a process comes before all of it: it imports SymPy for 1.7 s,
 whoever computes attention, and was counted here until commit 938489f. A warm disk has Python's bytecode too, which
-Python was told not to write here until commit 3b48f37. One of the 26 processes, causal d=128 with nothing compiled,
-ended with "terminate called without an active exception", and the form is not in the table. The same was seen three
-times before, with other forms; 140 processes that made five steps and ended, half of them without attention, did not. A
-thread of C++ that wants Python's lock while the interpreter ends says just this.
+Python was told not to write here until commit 3b48f37. In four runs before, a process ended with "terminate called
+without an active exception", once each, and 140 processes that made five steps and ended, half of them without
+attention, did not; a thread of C++ that wants Python's lock while the interpreter ends says just this. It was not seen
+in these runs. In the first of them one process ended with an error: a thread asked for the kernel of a module that
+another thread was importing. That is mended, and the form was measured anew.
 
 | form | call | warm disk | training step | warm disk | other sizes |{head}
 |---|---:|---:|---:|---:|---:|{rule}
@@ -41,7 +42,10 @@ own modules, 0.35 s Triton hashing its 400 MB, 0.2 to 0.5 s Triton reading the t
 imported, and 0.12 s the catalogue of machines. Bytecode is kept now, the hash is remembered while no file changes,
 kernels are imported where they are launched, and libyaml reads the catalogue. Hashing on a thread beside the imports
 gained nothing: it waited for Python's lock after every megabyte. Kernels of a first gradient are compiled side by side:
-in fp32 a step took 8.2 s with nothing compiled, and with portable kernels 4.5 s.
+in fp32 a step took 8.2 s with nothing compiled, and with portable kernels 4.5 s. A first call whose best kernel is one
+of Triton's runs one that NVRTC compiles, in a third of the time, while Triton compiles: causal heads of 256 columns
+took 5.1 s. What must repeat to the bit has the same tiles at every length, batch and number of heads; before, another
+number of heads took 4.5 s.
 """
 
 
@@ -68,10 +72,21 @@ def answer(results: dict[str, Any]) -> str:
     )
     return _TEXT.format(
         device=made["device_name"], driver=made["driver"], torch=made["torch"], triton=made["triton"],
-        at_once=made["at_once"], commit=made["commit"][:7], lines=lines, verdict=verdict,
+        runs="; ".join(_runs(results["forms"])), lines=lines, verdict=verdict,
         head=" best after |" if stood_in else "", rule="---:|" if stood_in else "",
         others=_stand_ins(results["forms"]) if stood_in else _WAITED,
     )  # fmt: skip
+
+
+def _runs(forms: list[dict[str, Any]]) -> list[str]:
+    """How many processes ran at once, and at which commit, with the forms where there is more than one such run."""
+    runs: dict[tuple[int, str], list[str]] = {}
+    for form in forms:
+        runs.setdefault((form["at_once"], form["commit"]), []).append(form["form"])
+    said = [f"{at_once} process{'es' * (at_once > 1)} at once at commit {commit[:7]}" for at_once, commit in runs]
+    if len(said) == 1:
+        return said
+    return [f"{each}: {', '.join(named)}" for each, named in zip(said, runs.values(), strict=True)]
 
 
 _WAITED = """\

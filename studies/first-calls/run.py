@@ -8,8 +8,8 @@ length, batch and number of heads, and writes down what each took until the GPU 
 the best one, the call is then repeated until the best one runs: how long that was after the first call, and what the
 call took that it first ran in. Importing PyTorch, starting
 the GPU, one product on it and its gradient come before: PyTorch imports SymPy, which takes 1.7 s, for the first
-gradient of a process. results.json is written after each form, and a form measured at the same commit is not measured
-again.
+gradient of a process. results.json is written after each form, and says at which commit it was measured, and with
+how many processes at the same time; a form measured at the same commit is not measured again.
 """
 
 import argparse
@@ -144,9 +144,9 @@ def main() -> None:
     made = {**asdict(provenance()), **software_of("cuda"), "at_once": given.at_once}
     made["commit"] = given.commit or made["commit"]
     before = json.loads(file.read_text()) if file.exists() else {}
-    same = before.get("provenance", {}).get("commit") == made["commit"]
-    found = {row["form"]: row for row in before["forms"]} if same else {}
-    wanted = [form for form in FORMS if (given.only or "") in form and form not in found]
+    found = {row["form"]: row for row in before.get("forms", [])}
+    done = {form for form, row in found.items() if row["commit"] == made["commit"]}
+    wanted = [form for form in FORMS if (given.only or "") in form and form not in done]
     failed: list[str] = []
     with ThreadPoolExecutor(given.at_once) as pool:
         for row in as_completed([pool.submit(both, form) for form in wanted]):
@@ -155,7 +155,7 @@ def main() -> None:
                 print(failed[-1], flush=True)
                 continue
             form = row.result()["form"]
-            found[form] = row.result()
+            found[form] = {**row.result(), "commit": made["commit"], "at_once": given.at_once}
             for kind in ("nothing compiled", "warm disk"):
                 times = ", ".join(f"{name} {seconds:.3f}" for name, seconds in found[form][kind].items())
                 print(f"{form:26} {kind:16} seconds: {times}", flush=True)

@@ -51,13 +51,20 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-Rows of seven runs. At 70249ce: backward of 64, 96 and 128 columns. At 943be3e: 32K tokens of the others, one sequence.
-At 9894b1b: backward of wider heads up to 16K. At 20ef8b9: the odd forms backward, some of which run faster since. At
-cc73665: the odd forms forward; forward causal up to 128 columns and 192/128. At c66efbe: forward of the others. Forward
-kernels of these widths have not changed since, but for a comparison at their end; at 256 columns full heads take CUDA
-C++ now, which was as fast. From run to run the ratio of a case moves by up to 5 percent with clocks and power: of the
-GPUs that were lent, one ran 16K full heads of 128 columns backward at 0.970, the next two, with kernels that take fewer
-instructions, at 0.924 and 0.952.
+All rows of the front runner are of one run, at e3826e86. Of the odd forms seven backward are of an earlier one, at
+20ef8b9, and eight of that at e3826e86; the others are of 30399f60. From run to run the ratio of a case moves by up to 5
+percent with clocks and power: of the GPUs that were lent, one ran 16K full heads of 128 columns backward at 0.970, the
+next two, with kernels that take fewer instructions, at 0.924 and 0.952.
+
+**Graphs held stand-ins.** A call of a new size may run on a kernel that is compiled already, until the best one is; and
+until 30399f60 a graph of it could be captured before that. Since then what is timed waits for the best kernel. Full
+forward heads were concerned most, whose best kernel has no masks and is compiled last: the odd form of 2,287 tokens
+went from 0.934 to 0.964, widths of 48 and 168 columns from 0.981 and 0.972 to 0.999 and 1.000. So rows at e3826e86 may
+be less than what we reach, and not more.
+
+**Consumers that run the same code**, half as much of it, at 128 columns (run 54): long full heads take 1 to 3 percent
+longer, causal ones up to 2, short ones as long. NVRTC compiles it in half of the time. Programs that take whole heads
+keep it, others have code for each consumer.
 
 **Predicted for the forward kernel in CUDA C++** from `studies/hopper-tiles`: 1.06 in the mean (1.005 before), the least
 0.94 at 64 causal 1K, where nothing changes. Measured: 1.046 and 0.928. Then the first row tile of causal heads became

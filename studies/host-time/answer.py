@@ -30,10 +30,16 @@ microseconds; commit {commit}.
 predicted. A training step takes {training:.0f}, {factor:.1f} times what SDPA takes, and {than} than first predicted:
 autograd calls a Function of Python in a thread of its own. {alone}
 
-Ratios hold within a run only: in three runs of one day, each on another machine, SDPA's training steps took 149 to 231
-microseconds and ours 277 to 434. Launches of the kernels in CUDA C++ made structures of ctypes anew each time; since
-commit 3b48f37 they take about half of the time in Python. A prefill took 54 before, where SDPA took 32, and takes
-{prefill:.0f} beside SDPA's {library:.0f}.
+**The floor.** A Function of Python that replays the same three launches, and asks nothing, took 136 microseconds for a
+step where ours took 184, SDPA 118, and one that computes nothing 81; with autograd in one thread 90, 131, 72 and 39
+(run 55 of `studies/hopper/tuning.json`). So some 45 of ours go into finding out that nothing watches and that the call
+is one that is known, and some 50 of each into autograd's other thread, which SDPA waits for too.
+
+Ratios hold within a run only. On another machine of the same day, with the same code for this, a step took 370 (three
+leaves 329) where SDPA took 186 (191) and nothing 121 (125); in three runs of an earlier day SDPA's training steps took
+149 to 231 microseconds and ours 277 to 434. Launches of the kernels in CUDA C++ made structures of ctypes anew each
+time; since commit 3b48f37 they take about half of the time in Python. A prefill took 54 before, where SDPA took 32, and
+takes {prefill:.0f} beside SDPA's {library:.0f}.
 
 Keys that grow make a new form at every step: that call is checked and planned like a first one, and those of a model's
 other layers repeat it. SDPA's cuDNN plans every length anew as well.

@@ -47,8 +47,9 @@ _GROUPS = (
 _WALK_TOGETHER = 12
 # The share of L2 that keys and values of a run of heads may take, beside queries and outputs that pass. With half of it
 # causal heads of 197 to 512 tokens took 2 to 8 percent longer than with a tenth: the keys of a head were gone when its
-# next row tile came. From 1K tokens on it makes no difference. One after the other, so that all tiles of a head begin
-# together, causal heads of 128 and 256 tokens take 4 to 9 percent less again.
+# next row tile came. From 1K tokens on it makes no difference. One after the other all tiles of a head begin together:
+# with that, and tiles ranked by the kernel with masks, causal heads of up to 256 tokens take 1 to 13 percent less again
+# (run 53 of ``studies/hopper/tuning.json``).
 _OF_HEADS, _OF_SHORT_HEADS, _SHORT_TILES = 0.5, 0.1, 8
 # Heads for each SM, and lengths, that tiles are ranked for where results repeat to the bit.
 _MANY, _SHORT, _LONG = 4, 256, 4096
@@ -117,11 +118,10 @@ def _first_tiles(problem: KernelProblem, kind: ForwardKind) -> tuple[HopperTiles
         other = standing_in.compiled_of(ordered, problem, kind, partial(_is_known, kind=kind))
         if other is not None:
             return other, best
-        sooner = next((tiles for tiles in ordered if isinstance(tiles, CudaTiles)), None)
-        if sooner is not None and isinstance(best, GluonTiles):
-            sooner = standing_in.with_masks(kind, sooner) or sooner
-            if _cuda_is_proven(sooner, kind):
-                return sooner, best
+        by_nvrtc = (tiles for tiles in ordered if isinstance(tiles, CudaTiles))
+        sooner = next((standing_in.with_masks(kind, tiles) or tiles for tiles in by_nvrtc), None)
+        if isinstance(best, GluonTiles) and isinstance(sooner, CudaTiles) and _cuda_is_proven(sooner, kind):
+            return sooner, best
         masked = standing_in.with_masks(kind, best)
         if masked is not None and candidates(kind)[0] == best:
             return masked, best

@@ -18,7 +18,8 @@ constexpr int P_WORDS = WHOLE_WEIGHTS ? ROWS / 2 : ROWS / 4;
 constexpr int REGISTERS = SHARES_DQ ? 240 : STORED <= 64 ? 208 : 200, DQ_REGISTERS = STORED <= 64 ? 64 : 80;
 constexpr int PRODUCER_REGISTERS = SHARES_DQ ? 24 : 32;
 // Whether consumers run the same code, half as much of it: a block of few row tiles runs all of it, and waits for
-// instructions where they are more than the cache of an SM has. Of long heads of 128 columns it costs up to 2 percent.
+// instructions where they are more than the cache of an SM has. Of long heads of 128 columns it costs 1 to 3 percent (run 54
+// of `studies/hopper/tuning.json`).
 constexpr bool SAME_CODE = !SHARES_DQ || WHOLE_HEADS;
 constexpr int DQ_WARPGROUP = CONSUMERS, PRODUCER = SHARES_DQ ? CONSUMERS : CONSUMERS + 1, DQ_BARRIER = 1;
 // P is held times 2 to this, in fp16, which has three bits more than bf16 and is subnormal below 2^-14; dS and sums of
