@@ -1,6 +1,7 @@
 """Tiles as a machine computes with them: a matrix unit takes whole blocks of rows and of keys."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import gcd
 
 from attenio.quantities import checked_count
@@ -21,7 +22,7 @@ class Granularity:
         for name in ("rows", "keys"):
             checked_count(f"{name} of a granularity", getattr(self, name), most=2**16)
 
-    @property
+    @cached_property
     def is_free(self) -> bool:
         """Whether tiles may have any size."""
         return self.rows == 1 and self.keys == 1

@@ -56,7 +56,7 @@ def whole_rows(problem, tiles):
 def test_with_whole_rows_it_moves_and_holds_what_its_closed_form_says_and_computes_attention(workload, data):
     window = SlidingWindow(width=data.draw(st.integers(1, workload.keys)), causal=data.draw(st.booleans()))
     workload = replace(workload, mask=window)
-    assume(Problems.separate(workload).counts.roll(keys=True))
+    assume(Problems.separate(workload).counts.kind.keys_roll)
     tiles = sizes(data.draw, whole_rows=workload.queries + 1)
     obeys_its_closed_form(workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload), whole_rows)
 

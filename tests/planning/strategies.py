@@ -75,26 +75,26 @@ def directed(draw: st.DrawFn, longest: int = 9, widest: int = 4) -> Workload:
 def _is_for_others(problems, names: tuple[str, ...]) -> bool:
     """Whether a form is not searched for these problems."""
     if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows", "row_sums", "turn_rows", "turn_keys"):
-        return not problems.counts.is_one_dense
+        return not problems.counts.kind.dense
     if not {"exchanged_rows", "exchanged_keys"}.isdisjoint(names) and problems.values_in_keys:
         return True
     if names[0] == "exchanged_rows":
-        return not problems.counts.is_one_staircase
+        return not problems.counts.kind.staircase
     if names[0] == "group_positions":
-        return not (problems.group > 1 and problems.counts.roll(keys=True))
+        return not (problems.group > 1 and problems.counts.kind.keys_roll)
     if any(
-        name in names and not problems.counts.roll(keys=name == "rolling_keys")
-        for name in ("rolling_rows", "rolling_keys")
+        name in names and not getattr(problems.counts.kind, kind)
+        for name, kind in (("rolling_rows", "rows_roll"), ("rolling_keys", "keys_roll"))
     ):
         return True
     if {"rolling_rows", "stationary_keys"} <= set(names):  # under a window both roll
-        return problems.counts.roll(keys=True)
+        return problems.counts.kind.keys_roll
     if names[0] == "whole_rows":
-        return not problems.counts.roll(keys=True)
+        return not problems.counts.kind.keys_roll
     if names[0] == "last_keys":
-        return not problems.counts.is_causal
+        return not problems.counts.kind.causal
     if names[0] == "ring_rows":
-        return not problems.counts.roll(keys=False)
+        return not problems.counts.kind.rows_roll
     return names[0] == "ring_keys" and problems.counts.only_band is None
 
 

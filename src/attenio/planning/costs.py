@@ -160,22 +160,23 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
         if size < least:
             raise InvalidInput(f"{name} is {size:,}; it must be at least {least}")
     for name, where in ROLLING_TILES.items():
-        if name in tiles and not problems_of(workload, dataflow).counts.roll(keys=name == "rolling_keys"):
+        kind = problems_of(workload, dataflow).counts.kind
+        if name in tiles and not (kind.keys_roll if name == "rolling_keys" else kind.rows_roll):
             taken = ", ".join(forms[0])
             raise InvalidInput(f"{dataflow.value} has {name} {where}, and the mask is {workload.mask}; give it {taken}")
-    if not _WAITING_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).counts.is_one_dense:
+    if not _WAITING_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).counts.kind.dense:
         raise InvalidInput(
             f"{dataflow.value} has gradients wait where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
-    if not _STACKED_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).counts.is_one_dense:
+    if not _STACKED_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).counts.kind.dense:
         raise InvalidInput(
             f"{dataflow.value} stacks rows where every row needs every key, and the mask is {workload.mask};"
             f" give it {', '.join(forms[0])}"
         )
     if not {"exchanged_rows", "exchanged_keys"}.isdisjoint(tiles):
         _check_exchanges(problems_of(workload, dataflow), workload, tiles, ", ".join(forms[0]))
-    if "whole_rows" in tiles and not problems_of(workload, dataflow).counts.roll(keys=True):
+    if "whole_rows" in tiles and not problems_of(workload, dataflow).counts.kind.keys_roll:
         raise InvalidInput(
             f"{dataflow.value} has whole_rows {ROLLING_TILES['rolling_keys']}, and the mask is {workload.mask}; give it"
             f" {', '.join(forms[0])}"
@@ -193,7 +194,7 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
 
 def _check_exchanges(problems: Problems, workload: Workload, tiles: Tiles, instead: str) -> None:
     """Refuse exchanges where rows are not causal, or values cannot leave before their keys."""
-    if "exchanged_rows" in tiles and not problems.counts.is_one_staircase:
+    if "exchanged_rows" in tiles and not problems.counts.kind.staircase:
         raise InvalidInput(
             f"values give way to outputs under one causal mask with a key for every row, and the mask is"
             f" {workload.mask}, with {workload.queries:,} queries and {workload.keys:,} keys; give {instead}"
@@ -208,7 +209,7 @@ def _check_slots(problems: Problems, workload: Workload, dataflow: Dataflow, til
         _check_ring(problems, workload, tiles["ring_keys"])
     if "ring_rows" in tiles:
         _check_row_ring(problems, workload, tiles["ring_rows"])
-    if "last_keys" in tiles and not problems.counts.is_causal:
+    if "last_keys" in tiles and not problems.counts.kind.causal:
         raise InvalidInput(f"the last keys pass rows that stay under one causal mask, and the mask is {workload.mask}")
     if not _TURNING_TILES.isdisjoint(tiles):
         _check_turns(problems, dataflow, tiles)
@@ -226,7 +227,7 @@ def _check_ring(problems: Problems, workload: Workload, ring: int) -> None:
 def _check_row_ring(problems: Problems, workload: Workload, ring: int) -> None:
     """Refuse a ring of rows where all of them need all keys, or one that does not hold what two keys share."""
     counts = problems.counts
-    if counts.only_band is None or not counts.roll(keys=False):
+    if counts.only_band is None or not counts.kind.rows_roll:
         raise InvalidInput(f"a ring of rows is for one causal or window mask, and the mask is {workload.mask}")
     shared = int(counts.ring_rows.of_two)
     if ring < shared:

@@ -211,6 +211,8 @@ class Workload:
 
         Backward, the sums of the gradients of these sinks stay too.
         """
+        if not (self.has_scales or self.sinks):
+            return 0
         scales = scale_words(self.dtype) * (1 if self.values_in_keys else 2) if self.has_scales else 0
         sums = self.accumulator_words if self.direction is Direction.BACKWARD else 0
         return scales + (self.group * (1 + sums) if self.sinks else 0)
@@ -303,7 +305,8 @@ class Workload:
         of_sinks = self.heads * (2 if self.scores else 1) if self.sinks else 0
         match self.direction:
             case Direction.FORWARD:
-                return read + output + (self.kv_heads * self.held_words if self.scores else 0)
+                held = self.held_words
+                return read + output + (self.kv_heads * held if held and self.scores else 0)
             case Direction.BACKWARD:
                 return read + touched_rows * self.value_dim + self.gradient_words + of_sinks
             case Direction.TRAINING:

@@ -49,7 +49,7 @@ def tiles_for(draw, workload, dataflow):
     if dataflow is Dataflow.RANK_ONE_TILING and draw(st.booleans()):
         outputs = {"output_rows": workload.queries, "output_columns": workload.value_dim}
         return sizes(draw, query_tile=workload.queries, key_tile=workload.keys, **outputs)
-    if dataflow is Dataflow.SCORE_STATIONARY and Problems.separate(workload).counts.roll(keys=True):
+    if dataflow is Dataflow.SCORE_STATIONARY and Problems.separate(workload).counts.kind.keys_roll:
         return sizes(draw, whole_rows=workload.queries)
     if dataflow is Dataflow.SCORE_STATIONARY and draw(st.booleans()):
         return sizes(draw, resident_rows=workload.queries, key_tile=workload.keys)

@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attenio.planning.sweeping.bands import best_of_exchanges
 from attenio.planning.words.exchanged_rows import (
     MOST_EXCHANGES,
     MOST_LAST,
@@ -55,15 +56,28 @@ def test_no_sizes_that_fit_beat_the_best(case):
 
 
 @LAWS
-@given(st.lists(some_cases(longest=500), min_size=1, max_size=6))
-def test_many_cases_at_once_have_the_sizes_of_each_by_itself(several):
+@given(some_cases(), st.floats(0.5, 1.5))
+def test_sizes_within_a_limit_are_found_with_it_and_no_others(case, share):
+    if not may_exchange(*case):
+        return
+    words, sizes = best_exchanged_rows(*case)
+    limit = int(share * words)
+    found = best_exchanged_rows(*case, limit)
+    assert found == (words, sizes) if words <= limit else found[0] == NOTHING
+
+
+@LAWS
+@given(st.lists(some_cases(longest=500), min_size=1, max_size=6), st.floats(0.5, 1.5))
+def test_many_cases_at_once_have_the_sizes_of_each_by_itself(several, share):
     columns = [np.array(column) for column in zip(*(phase[4:] for phase, _, _ in several), strict=True)]
     rows, keys = (np.array([shape[place] for _, shape, _ in several]) for place in (0, 1))
     together, room = ExchangedRows(*NAMES, *columns), np.array([fast_words for _, _, fast_words in several])
-    words, sizes = best_exchanged_rows(together, (rows, keys), room)
+    limit = (share * (rows * together.live + keys * together.loads)).astype(np.int64)
+    words, sizes = best_of_exchanges(together, (rows, keys), room, limit)
     tried = may_exchange(together, (rows, keys), room)
     for place, case in enumerate(several):
         assert tried[place] == may_exchange(*case)
         if tried[place]:
-            found = int(words[place]), tuple(int(each[place]) for each in sizes)
-            assert found == best_exchanged_rows(*case)
+            fewest, found = best_exchanged_rows(*case, int(limit[place]))
+            assert words[place] == fewest
+            assert fewest == NOTHING or tuple(int(each[place]) for each in sizes) == found

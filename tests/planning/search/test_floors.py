@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.planning.problems import Problems
-from attenio.planning.search.dataflow import allowed_forms, contenders, exceeds
+from attenio.planning.search.dataflow import allowed_forms, contenders, entrants_of, exceeds
 from attenio.planning.search.forms import best_of_form, floor_of_form
-from attenio.workload import Workload
+from attenio.workload import Direction, Workload
 
 LAWS = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -47,3 +47,14 @@ def test_tiles_within_a_limit_are_found_with_it(case, share):
         found = best_of_form(problems, form, fast_words, int(share * words))
         assert found is not None
         assert found.moved_words == words
+
+
+@LAWS
+@given(best_of_each())
+def test_no_form_that_stores_scores_moves_as_few_words_as_what_all_of_them_move(case):
+    problems, _, best = case
+    every = [entrants_of(direction, problems) for direction in (Direction.FORWARD, Direction.BACKWARD)]
+    for entrants in every:
+        spilling = [each.form for some in entrants.of_each for each in some if each.spills]
+        least = problems.runs * entrants.spilled.of(problems.counts)
+        assert all(words >= least for form, words in best if form in spilling)

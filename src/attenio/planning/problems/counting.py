@@ -50,6 +50,9 @@ def peak_words(problems: Problems, form: Form, tiles: Tiles) -> int:
     return int(max([form.least_held, *[_peak(problems, phase, tiles) for phase in form.phases]]))
 
 
+# Phases in which keys may stay while rows pass; others that see problems as they are.
+_EitherWay = RowTile | KeptTile | RollingTile | WaitingRows
+_AsTheyAre = OfDense | OfBands
 # Phases of dense problems that see the rows of all heads of a group.
 _Stacked = StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
 
@@ -71,9 +74,9 @@ Seen = TypeVar("Seen", bound=Turnable)
 
 def seen_by(problems: Seen, phase: Phase) -> Seen:
     """The problems as a phase sees them: without the mask, or with rows and keys exchanged."""
-    if isinstance(phase, RowTile | KeptTile | RollingTile | WaitingRows):
+    if isinstance(phase, _EitherWay):
         return problems.transposed if phase.across else problems
-    if isinstance(phase, OfDense | OfBands):
+    if isinstance(phase, _AsTheyAre):
         return problems
     seen = problems.unmasked if phase.every else problems
     return seen.transposed if isinstance(phase, Product) and phase.across else seen

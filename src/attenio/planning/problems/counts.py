@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.staircase import is_staircase
 from attenio.masks.patterns.sums import ceil_div
+from attenio.planning.problems.kinds import OTHERS, Kind, kind_of
 from attenio.planning.words.row_ring import RingRows, ring_rows
 
 # Below this many patterns a loop of Python integers is faster than arrays.
@@ -28,7 +28,8 @@ class PatternCounts:
         if times == 1 and not others:  # most workloads, and worth a short cut
             rows, keys = pattern.rows, pattern.keys
             known = {"rows": rows, "keys": keys, "most_rows": rows, "most_keys": keys, "shapes": ((rows, keys),)}
-            self.__dict__.update(known, sequences=1, only=pattern)
+            band, blocks = (pattern if isinstance(pattern, kind) else None for kind in (Band, BlockPattern))
+            self.__dict__.update(known, sequences=1, only=pattern, only_band=band, only_blocks=blocks)
 
     @lazy
     def rows(self) -> int:
@@ -110,34 +111,10 @@ class PatternCounts:
         two, three = ring_rows(self.only_band)
         return RingRows(int(two), int(three))
 
-    def roll(self, keys: bool) -> bool:
-        """Whether rows may come and go one by one, or ``keys``."""
-        return self._keys_roll if keys else self._rows_roll
-
     @lazy
-    def _rows_roll(self) -> bool:
-        band = self.only_band
-        return band is not None and bool(band.end_key(0) < band.keys)
-
-    @lazy
-    def _keys_roll(self) -> bool:
-        return self._rows_roll and self.only_band is not None and bool(self.only_band.is_window)
-
-    @lazy
-    def is_one_staircase(self) -> bool:
-        """Whether it is one causal problem of several rows, each of which needs a key."""
-        return self.roll(keys=False) and self.only_band is not None and bool(is_staircase(self.only_band))
-
-    @lazy
-    def is_causal(self) -> bool:
-        """Whether it is one causal problem: all rows begin with the first key, and end with one more each."""
-        band = self.only_band
-        return band is not None and band.right == 0 and self.roll(False) and not self.roll(True)
-
-    @lazy
-    def is_one_dense(self) -> bool:
-        """Whether it is one problem that requires every score."""
-        return self.only_band is not None and bool(self.only_band.is_dense)
+    def kind(self) -> Kind:
+        """What kind of problem it is, if it is just one."""
+        return OTHERS if self.only_band is None else kind_of(self.only_band)
 
     @lazy
     def only_blocks(self) -> BlockPattern | None:

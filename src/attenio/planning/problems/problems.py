@@ -77,7 +77,14 @@ class Problems:
         across, turned = tuple((p.transposed, times) for p, times in self.counts.patterns), self.granularity.transposed
         # Of dense and symmetric windows one answer does for both ways; larger patterns take long to compare.
         alike = self.counts.only_band is not None and across == self.counts.patterns and turned == self.granularity
-        return self if alike else replace(self, counts=PatternCounts(across), granularity=turned)
+        return self if alike else self._with(PatternCounts(across), turned)
+
+    def _with(self, counts: PatternCounts, granularity: Granularity) -> "Problems":
+        """The same for other patterns: every plan asks, and no field has to be looked at again."""
+        other = object.__new__(Problems)
+        fields = {name: self.__dict__[name] for name in Problems.__dataclass_fields__}
+        other.__dict__.update(fields, counts=counts, granularity=granularity)
+        return other
 
     @lazy
     def floors(self) -> PatternFloors:
@@ -94,7 +101,7 @@ class Problems:
         """The same shapes with every score required, for operators that are blind to the mask."""
         every = tuple((Band.dense(p.rows, p.keys), times) for p, times in self.counts.patterns)
         alike = self.counts.only_band is not None and every == self.counts.patterns
-        return self if alike else replace(self, counts=PatternCounts(every))
+        return self if alike else self._with(PatternCounts(every), self.granularity)
 
     @lazy
     def sizes(self) -> Sizes:

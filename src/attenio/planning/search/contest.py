@@ -1,6 +1,5 @@
 """The contest of all dataflows: the one with the least floor is searched first, and rules out most of the others."""
 
-from itertools import repeat
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
@@ -20,6 +19,8 @@ from attenio.workload import Direction, Workload
 
 # Those that may win, each with what it would work on.
 _Entrants = list[tuple[Entrant, Problems]]
+# Forms of every contender.
+_OfEach = tuple[tuple[Entrant, ...], ...]
 
 
 class _Reached(NamedTuple):
@@ -39,22 +40,25 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
     ``separate`` are the problems of the workload, with all that is known about them; its tiles have their granularity.
     """
     room = fast_words - separate.held_words
-    entrants = _entrants(workload, separate, room)
+    of_each, spilled = entrants_of(workload.direction, separate)
+    entrants, promising = _entrants(workload, separate, of_each, room)
     # Words that the entrant of this rank is known to reach, though its tiles are not yet known.
-    reached, compulsory = _reached_at_once(workload, entrants, room), workload.compulsory_words - separate.loaded_once
+    reached, compulsory = _reached_at_once(promising, room), workload.compulsory_words - separate.loaded_once
     waiting: list[tuple[float, int, Entrant, Problems]] = []
     close = workload.direction is Direction.FORWARD
     # Causal rows that roll are counted first, with no floor of their own, which ends a search as soon.
-    causal = close and separate.counts.roll(keys=False) and not separate.counts.roll(keys=True)
+    causal = close and separate.counts.kind.rows_alone
+    if exceeds(separate.runs * spilled.of(separate.counts), reached.words):
+        entrants = [each for each in entrants if not each[0].spills]
     known = next((place for place, (each, _) in enumerate(entrants) if each.rank == reached.rank), None)
     if known is not None:  # whoever is known to reach so few words needs no floor if nobody else can
         entrants.append(entrants.pop(known))
     for entrant, problems in entrants:
-        rank, _, form = entrant
+        rank, form = entrant.rank, entrant.form
         limit = reached.limit(rank)
         if compulsory <= limit:
             at_once = (rank == reached.rank and not waiting) or (causal and form.names[0] == "rolling_rows")
-            closely = close and not (causal and waiting)
+            closely = close and rank != reached.rank and not (causal and waiting)
             floor = 0 if at_once else floor_of_form(problems, form, room, limit, closely=closely)
             if floor < inf and not exceeds(floor, limit):
                 waiting.append((floor, rank, entrant, problems))
@@ -81,44 +85,47 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
     )
 
 
-def _entrants(workload: Workload, separate: Problems, fast_words: int) -> _Entrants:
-    """The forms of all dataflows that may win, attenio the first unless kept keys move less with each of its tiles.
+def _entrants(workload: Workload, separate: Problems, of_each: _OfEach, fast_words: int) -> tuple[_Entrants, _Entrants]:
+    """The forms of all dataflows that may win, and those of them that promise the most."""
+    if workload.has_scales or workload.sinks or workload.softcap is not None:  # which not all dataflows compute
+        of_each = tuple([every if every and computes(workload, every[0].dataflow) else () for every in of_each])
+    if workload.direction is Direction.FORWARD:
+        return _forward_entrants(workload, separate, of_each, fast_words)
+    entrants = [(each, separate) for every in of_each for each in every]
+    # elsewhere dataflows that spill win, which have more tiles
+    large = fast_words >= 2 * workload.d * workload.value_dim
+    return entrants, [(_promising_gradient(separate, of_each, fast_words), separate)] if large else []
 
-    Not those of FLAT if attenio holds as many rows with less, nor of flash-attention-1 where kept rows pass by the same
-    keys with less room, which they do unless heads share these; nor resident rows of score-stationary beside which
+
+def _forward_entrants(
+    workload: Workload, separate: Problems, of_each: _OfEach, fast_words: int
+) -> tuple[_Entrants, _Entrants]:
+    """Attenio the first unless kept keys move less with each of its tiles.
+
+    Not the forms of FLAT if attenio holds as many rows with less, nor resident rows of score-stationary beside which
     elements pass, unless whole keys leave room for fewer rows.
     """
-    of_each = entrants_of(workload.direction, separate)
-    if workload.has_scales or workload.sinks or workload.softcap is not None:  # which not all dataflows compute
-        of_each = {dataflow: every for dataflow, every in of_each.items() if computes(workload, dataflow)}
-    if workload.direction is Direction.BACKWARD:
-        return [(each, separate) for every in of_each.values() for each in every]
-    entrants: _Entrants = []
-    held, beside_keys = 0, 0
-    for dataflow, every in of_each.items():
-        problems = separate
-        first = every[0].form
-        if dataflow is Dataflow.STACKED_GROUPS:
-            if not applies(workload, dataflow):
-                continue
-            of_requests = isinstance(workload.mask, SharedPrefix)
-            problems = Problems.stacked(workload, separate.granularity) if of_requests else separate
-        elif dataflow is Dataflow.FLASH_ATTENTION_1:
-            if problems.group == 1 and problems.granularity.is_free:
-                continue
-        elif dataflow is Dataflow.ATTENIO:
-            held = _stationary(separate, first, fast_words)
-        elif dataflow is Dataflow.FLAT:
-            if held >= max(_stationary(separate, first, fast_words), 1):
-                continue
-        elif dataflow is Dataflow.KEPT_KEYS:
-            if _keep_more(separate, first, held, fast_words):
-                del entrants[0]
-            beside_keys = beside_one_key(first, fast_words)
-        elif dataflow is Dataflow.SCORE_STATIONARY:
-            every = _without_few_rows(separate, every, fast_words, beside_keys)
-        entrants += zip(every, repeat(problems))
-    return entrants
+    attenio, stacked, kept_keys, kept_rows, first, flat, tiling, scores = of_each
+    held, beside_keys, of_requests = _stationary(separate, attenio[0].form, fast_words), 0, separate
+    if isinstance(workload.mask, SharedPrefix):
+        of_requests = Problems.stacked(workload, separate.granularity)
+    elif separate.group == 1:
+        stacked = ()
+    if kept_keys:
+        beside_keys = beside_one_key(kept_keys[0].form, fast_words)
+        if _keep_more(separate, kept_keys[0].form, held, fast_words):
+            attenio = ()
+    if held >= max(_stationary(separate, flat[0].form, fast_words), 1):
+        flat = ()
+    if scores:
+        scores = _without_few_rows(separate, scores, fast_words, beside_keys)
+    entrants = [(each, separate) for each in attenio]
+    several = [(each, of_requests) for each in stacked]
+    entrants += several
+    entrants += [(each, separate) for each in (*kept_keys, *kept_rows, *first, *flat, *tiling, *scores)]
+    promising = several or entrants[:1]
+    # stacked heads never move more than single ones; stacked requests may
+    return entrants, [*promising, entrants[0]] if several and attenio and of_requests is not separate else promising
 
 
 def _without_few_rows(
@@ -152,31 +159,22 @@ def _stationary(problems: Problems, form: Form, fast_words: int) -> int:
     return most_rows(problems, phase, fast_words)
 
 
-def _reached_at_once(workload: Workload, entrants: _Entrants, fast_words: int) -> _Reached:
+def _reached_at_once(promising: _Entrants, fast_words: int) -> _Reached:
     """What a promising tile moves; infinite if none fits."""
-    if workload.direction is Direction.BACKWARD:
-        small = (
-            fast_words < 2 * workload.d * workload.value_dim
-        )  # where dataflows that spill win, which have more tiles
-        promising = [] if small else [_promising_gradient(entrants, fast_words)]
-    else:
-        promising = [each for each in entrants[:2] if each[0].dataflow is Dataflow.STACKED_GROUPS] or entrants[:1]
-        if entrants[1][1] is not entrants[0][1]:
-            promising.append(entrants[0])  # stacked heads never move more than single ones; stacked requests may
     words = [(some_words(problems, each.form, fast_words), each.rank) for each, problems in promising]
     reached = [_Reached(moved, rank) for moved, rank in words if moved is not None]
     return min(reached) if reached else _Reached(inf, -1)
 
 
-def _promising_gradient(entrants: _Entrants, fast_words: int) -> tuple[Entrant, Problems]:
+def _promising_gradient(problems: Problems, of_each: _OfEach, fast_words: int) -> Entrant:
     """Kept rows, of the last dataflow, where slots may hold the rows that a key needs; two passes otherwise."""
-    last = next((each for each in entrants if each[0].dataflow is Dataflow.KEPT_ROW_GRADIENTS), None)
-    if last is None:
-        return entrants[0]
-    (phase,), problems = last[0].form.phases, last[1]
-    assert isinstance(phase, KeptTile)
-    in_slots = problems.counts.scores * phase.per_slot <= problems.counts.keys * (fast_words - phase.beside)
-    return last if in_slots else entrants[0]
+    last = of_each[-1]
+    if last:
+        (phase,) = last[0].form.phases
+        assert isinstance(phase, KeptTile)
+        if problems.counts.scores * phase.per_slot <= problems.counts.keys * (fast_words - phase.beside):
+            return last[0]
+    return next(every[0] for every in of_each if every)
 
 
 def applies(workload: Workload, dataflow: Dataflow) -> bool:

@@ -1,24 +1,17 @@
 """Best tiles of any exact dataflow, and which dataflows can move the least at all."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
 
 from attenio.planning.plan import Dataflow, MovingTiles, Tiles
 from attenio.planning.problems import Problems
+from attenio.planning.problems.kinds import Kind, is_for
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
-from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.dataflows import known_forms
-from attenio.planning.words.exchanged_keys import ExchangedKeys
-from attenio.planning.words.exchanged_rows import ExchangedRows
-from attenio.planning.words.form import Form, KeptTile, KeyRing, OfDense, RollingTile, Sizes, WholeRows
-from attenio.planning.words.left_over import LeftOver
-from attenio.planning.words.row_ring import RowRing
-from attenio.planning.words.stacked_rows import StackedRows
-from attenio.planning.words.staying_sums import StayingSums
-from attenio.planning.words.taking_turns import TakingTurns
-from attenio.planning.words.waiting_rows import WaitingRows
+from attenio.planning.words.form import CountSum, Form, Product, Sizes, least_of
 from attenio.workload import Direction
 
 # In the order in which equals are preferred. The dataflows that are missing never move less than one that is here:
@@ -48,13 +41,6 @@ BACKWARD_CONTENDERS = (
 
 # They make one score at a time, which no granularity allows.
 ONE_BY_ONE = (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROWS, Dataflow.KEPT_ROW_GRADIENTS)
-# They have forms for some problems alone.
-_FOR_SOME = (
-    Dataflow.KEPT_KEYS, Dataflow.SCORE_STATIONARY, Dataflow.KEPT_ROW_GRADIENTS, Dataflow.QUERY_STATIONARY,
-    Dataflow.TWO_PASS,
-)  # fmt: skip
-# The forms of a single score at a time.
-_WITH_SLOTS = KeptTile | RollingTile | ExchangedRows | KeyRing | RowRing | CausalSums | OfDense
 
 
 def contenders(direction: Direction) -> tuple[Dataflow, ...]:
@@ -62,114 +48,73 @@ def contenders(direction: Direction) -> tuple[Dataflow, ...]:
     return BACKWARD_CONTENDERS if direction is Direction.BACKWARD else CONTENDERS
 
 
-class _Shape(NamedTuple):
-    """What decides which forms are for a problem: whether it is one band, is dense or causal, and rows or keys roll."""
-
-    band: bool = False
-    dense: bool = False
-    staircase: bool = False
-    rows_roll: bool = False
-    keys_roll: bool = False
-    causal: bool = False
-
-
 class Entrant(NamedTuple):
-    """A form of a dataflow, and its place in the order of preference."""
+    """A form of a dataflow, its place in the order of preference, and whether it stores scores for products."""
 
     rank: int
     dataflow: Dataflow
     form: Form
+    spills: bool
 
 
-Entrants = dict[Dataflow, tuple[Entrant, ...]]
+class Entrants(NamedTuple):
+    """Forms of every contender, in their order, and a sum that no form which spills goes below, whatever its tiles."""
+
+    of_each: tuple[tuple[Entrant, ...], ...]
+    spilled: CountSum
 
 
 def entrants_of(direction: Direction, problems: Problems) -> Entrants:
     """The forms of every contender that these problems allow.
 
     Not two passes without slots where no heads share what passes: with slots they take no more room, and read no more.
+    Nor flash-attention-1 there: kept rows pass by the same keys with less room.
     """
     if problems.granularity.is_free:
-        return _free_entrants(direction, problems.sizes, _shape_of(problems))
-    return _ranked({dataflow: allowed_forms(problems, dataflow) for dataflow in contenders(direction)})
+        return _free_entrants(direction, problems.sizes, problems.counts.kind)
+    return _ranked([allowed_forms(problems, dataflow) for dataflow in contenders(direction)], direction)
 
 
 @lru_cache(maxsize=1024)
-def _free_entrants(direction: Direction, sizes: Sizes, shape: _Shape) -> Entrants:
-    forms = {dataflow: _free_forms(dataflow, sizes, shape) for dataflow in contenders(direction)}
+def _free_entrants(direction: Direction, sizes: Sizes, kind: Kind) -> Entrants:
+    forms = {dataflow: _forms_for(dataflow, sizes, kind, True) for dataflow in contenders(direction)}
     if direction is Direction.BACKWARD and sizes.group == 1:
         forms[Dataflow.TWO_PASS] = forms[Dataflow.TWO_PASS][1:]
-    return _ranked(forms)
+    if direction is not Direction.BACKWARD and sizes.group == 1:
+        forms[Dataflow.FLASH_ATTENTION_1] = ()
+    return _ranked(forms.values(), direction)
 
 
-def _ranked(forms: dict[Dataflow, tuple[Form, ...]]) -> Entrants:
-    ranks = count()
-    return {
-        dataflow: tuple(Entrant(next(ranks), dataflow, form) for form in every)
-        for dataflow, every in forms.items()
-        if every
-    }
+def _ranked(forms: Iterable[tuple[Form, ...]], direction: Direction) -> Entrants:
+    ranks, names = count(), contenders(direction)
+    of_each = tuple(
+        tuple(Entrant(next(ranks), dataflow, form, _spills(form)) for form in every)
+        for dataflow, every in zip(names, forms, strict=True)
+    )
+    fixed = [each.form.fixed for every in of_each for each in every if each.spills]
+    return Entrants(of_each, least_of(fixed))
+
+
+def _spills(form: Form) -> bool:
+    return any(isinstance(phase, Product) for phase in form.phases)
 
 
 def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
-    """The forms for problems of this shape whose tiles of one size keep to the granularity."""
-    forms = _free_forms(dataflow, problems.sizes, _shape_of(problems))
-    if problems.granularity.is_free:
+    """The forms for problems of this kind whose tiles of one size keep to the granularity."""
+    free = problems.granularity.is_free
+    forms = _forms_for(dataflow, problems.sizes, problems.counts.kind, free)
+    if free:
         return forms
-    if dataflow is Dataflow.QUERY_STATIONARY:
-        forms = known_forms(dataflow, problems.sizes)
     if dataflow is Dataflow.SCORE_STATIONARY:  # no unit multiplies with one element at a time
-        forms = tuple(form for form in forms if form.names[0] not in ("resident_rows", "whole_rows"))
-    # slots keep what rows meet one score at a time
-    forms = tuple(f for f in forms if not any(isinstance(phase, _WITH_SLOTS) for phase in f.phases))
+        forms = tuple(form for form in forms if form.names[0] != "resident_rows")
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))
 
 
-def _shape_of(problems: Problems) -> _Shape:
-    counts = problems.counts
-    band = counts.only_band
-    return (
-        _ANY
-        if band is None
-        else _Shape(
-            band=True,
-            dense=bool(band.is_dense),
-            staircase=counts.is_one_staircase,
-            rows_roll=counts.roll(False),
-            keys_roll=counts.roll(True),
-            causal=counts.is_causal,
-        )
-    )
-
-
-_ANY = _Shape()
-
-
 @lru_cache(maxsize=4096)
-def _free_forms(dataflow: Dataflow, sizes: Sizes, shape: _Shape) -> tuple[Form, ...]:
-    """The forms for problems of this shape, with tiles of any size."""
-    forms = known_forms(dataflow, sizes)
-    if dataflow in _FOR_SOME:
-        unfit: list[type] = []
-        unfit += [] if shape.dense else [WaitingRows, StackedRows, ExchangedKeys, StayingSums, TakingTurns, LeftOver]
-        unfit += [] if shape.staircase else [ExchangedRows]
-        unfit += [] if shape.band else [KeyRing]
-        unfit += [] if shape.rows_roll else [RowRing]
-        unfit += [] if shape.keys_roll else [WholeRows]
-        unfit += [] if shape.causal else [CausalSums]
-        forms = tuple(form for form in forms if not isinstance(form.phases[0], tuple(unfit)) and _rolls(form, shape))
-        if sizes.group > 1 and not shape.keys_roll:  # elsewhere heads together save next to nothing
-            forms = tuple(form for form in forms if "group_positions" not in form.names)
+def _forms_for(dataflow: Dataflow, sizes: Sizes, kind: Kind, free: bool) -> tuple[Form, ...]:
+    forms = tuple(form for form in known_forms(dataflow, sizes) if is_for(form, kind, free))
     # a slot takes no more room than a tile of keys beside scores of all rows, and reads no more
-    return (forms[0], *forms[2:]) if dataflow is Dataflow.QUERY_STATIONARY else forms
-
-
-def _rolls(form: Form, shape: _Shape) -> bool:
-    """Whether rows and keys come and go one by one only where they may, and both of them under a window."""
-    rolling = [phase for phase in form.phases if isinstance(phase, RollingTile)]
-    if shape.keys_roll:
-        return not rolling or len(rolling) == len(form.phases)
-    return not any(phase.across or not shape.rows_roll for phase in rolling)
+    return (forms[0], *forms[2:]) if free and dataflow is Dataflow.QUERY_STATIONARY else forms
 
 
 def exceeds(floor: float, limit: float) -> bool:

@@ -44,18 +44,15 @@ def best_for_some(
         case ExchangedRows():
             if not may_exchange(phase, (counts.rows, counts.keys), fast_words):
                 return None
-            moved, exchange = best_exchanged_rows(phase, (counts.rows, counts.keys), fast_words)
+            limit = None if spare is None else spare // problems.group
+            moved, exchange = best_exchanged_rows(phase, (counts.rows, counts.keys), fast_words, limit)
             tiles = (phase.tile, phase.exchanges, phase.last, phase.slots)
             return (problems.group * int(moved), dict(zip(tiles, exchange, strict=True))) if exchange.tile else None
-        case KeyRing():
-            needed = problems.counts.longest_row
-            return (0, {phase.slots: needed}) if needed * phase.per_slot + phase.beside <= fast_words else None
+        case KeyRing() | RowRing():
+            return _best_ring(problems, phase, fast_words) if _ring_may_fit(problems, phase, fast_words) else None
         case CausalSums():
             words, causal = best_causal_sums(phase, (counts.rows, counts.keys), fast_words)
             return (words, dict(zip(phase[:4], causal, strict=True))) if causal.tile >= 1 else None
-        case RowRing():
-            slots = _ring_that_fits(problems, phase, fast_words)
-            return (0, {phase.slots: slots}) if slots else None
         case WholeRows():
             most = _most_whole(problems, phase, fast_words)
             if most < 1:
@@ -115,14 +112,25 @@ def _most_whole(problems: Problems, phase: WholeRows, fast_words: int) -> int:
     return int(min(fits, problems.counts.rows))
 
 
-def _ring_that_fits(problems: Problems, phase: RowRing, fast_words: int) -> int:
-    """Positions of a ring of rows; none if it does not fit."""
-    counts = problems.counts
-    # a key is needed by as many rows as all are on average, and all but one of them are in the ring
-    if (counts.scores - counts.keys) * phase.per_slot > counts.keys * (fast_words - phase.beside):
-        return 0
-    slots = int(counts.ring_rows.of_two)
-    return slots if held_by_rows(phase, counts.ring_rows, slots) <= fast_words else 0
+def _best_ring(problems: Problems, phase: KeyRing | RowRing, fast_words: int) -> tuple[int, dict[str, int]] | None:
+    """Nothing comes again, if the ring fits."""
+    if isinstance(phase, KeyRing):
+        slots = problems.counts.longest_row
+        held = slots * phase.per_slot + phase.beside
+    else:
+        rows = problems.counts.ring_rows
+        slots = int(rows.of_two)
+        held = int(held_by_rows(phase, rows, slots))
+    return (0, {phase.slots: slots}) if held <= fast_words else None
+
+
+def _ring_may_fit(problems: Problems, phase: KeyRing | RowRing, fast_words: int) -> bool:
+    """Whether a ring fits if no row needs more keys, and no key more rows, than all do on average: known already."""
+    counts, room = problems.counts, fast_words - phase.beside
+    if isinstance(phase, KeyRing):
+        return bool(counts.scores * phase.per_slot <= counts.rows * room)
+    # all rows that need a key but one are in the ring
+    return bool((counts.scores - counts.keys) * phase.per_slot <= counts.keys * room)
 
 
 def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
@@ -138,20 +146,15 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
     match phase:
         case RollingTile():
             rolling = _rolling(problems, phase, fast_words)
-            return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.most)
+            return inf if rolling.most < 1 else problems.group * rolling.floor(rolling.largest)
         case ExchangedRows():
             if not may_exchange(phase, (counts.rows, counts.keys), fast_words):
                 return inf
             return float(problems.group * (phase.loads * counts.keys + phase.live * counts.rows))
-        case KeyRing():
-            # a row needs as many keys as all do on average, which is known already
-            if counts.scores * phase.per_slot > counts.rows * (fast_words - phase.beside):
-                return inf
-            return 0 if problems.counts.longest_row * phase.per_slot + phase.beside <= fast_words else inf
+        case KeyRing() | RowRing():
+            return 0 if _ring_may_fit(problems, phase, fast_words) else inf
         case CausalSums():
-            return sums_floor(phase, (counts.rows, counts.keys), fast_words)
-        case RowRing():
-            return 0 if _ring_that_fits(problems, phase, fast_words) else inf
+            return float(sums_floor(phase, (counts.rows, counts.keys), fast_words))
         case WholeRows():
             return _floor_of_whole_rows(problems, phase, fast_words, spare)
         case _:

@@ -153,6 +153,10 @@ class Kept(NamedTuple):
         """Words of live rows and of keys read once."""
         return self.live * self.band.touched_rows + self.loads * self.band.touched_keys
 
+    def may_keep_all(self) -> Counts:
+        """Whether as many keys as a row needs on average fit beside it."""
+        return (self.words - self.per_row) * self.band.rows >= self.band.scores * self.per_slot
+
     def nothing_twice(self) -> Counts:
         """The largest tile beside which all keys alive at any boundary fit; less than one if there is none."""
         peak = self.band.most_alive_inside

@@ -59,7 +59,10 @@ class KeptWords(NamedTuple):
         rows, kept = self.problems.counts.most_rows, self.of_band
         even = -(-rows // -(-rows // most))
         if kept is not None and rises(kept.band):
-            return int(kept.compulsory + self.loads * kept.read_again(even))
+            again = kept.read_again(even)
+            if again and kept.may_keep_all() and kept.nothing_twice() >= 1:
+                again = 0
+            return int(kept.compulsory + self.loads * again)
         return int(self.words(even))
 
     def words(self, tile: Counts) -> Counts:

@@ -46,6 +46,14 @@ class Rolling(NamedTuple):
         """Rows that fit beside one slot; less than one if none do."""
         return smaller((self.words - self.per_slot) // self.per_row, self.band.rows)
 
+    @property
+    def largest(self) -> Counts:
+        """The most rows that are tried, of which some have to fit: under a window a whole number of reads decides."""
+        window, most = self.band.is_window, larger(self.most, 1)
+        if window is False:
+            return most
+        return where(window, ceil_div(self.needed, ceil_div(self.needed, most)), most)
+
     def slots(self, tile: Counts) -> Counts:
         """Slots beside so many rows, as far as they save anything; one without a window."""
         if self.waiting:
@@ -89,12 +97,9 @@ class Rolling(NamedTuple):
 
 def best_rolling_tile(rolling: Rolling) -> tuple[int, int]:
     """The fewest words, and the largest tile that has them; some rows have to fit."""
-    if not rolling.band.is_window:
-        return _at(rolling, rolling.most)
-    needed = rolling.needed
-    tile = ceil_div(needed, ceil_div(needed, rolling.most))
+    needed, tile = rolling.needed, rolling.largest
     best = _at(rolling, tile)
-    while tile > 1:
+    while tile > 1 and rolling.band.is_window:
         tile = ceil_div(needed, ceil_div(needed, tile - 1))  # the next smaller one
         if rolling.floor(tile) >= best[0]:
             break

@@ -112,7 +112,7 @@ class _Asked:
     def bound(self, direction: Direction, *, saved: bool = False) -> tuple[Ints, NDArray[np.bool_]]:
         """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
         cases, place = self.cases, self.place
-        own, shared = _compulsory(cases, direction)
+        own, shared = cases.compulsory(direction)
         again = 0 * place if direction is Direction.TRAINING else self._again(direction, saved=saved)
         compulsory, exact = _product_sum((cases.group[place], own[place], shared[place] + again), self.runs)
         if saved:
@@ -147,17 +147,6 @@ def _rows(codes: Ints) -> _Rows:
     row, number = spread(counts)
     table[row, number] = order
     return _Rows(table)
-
-
-def _compulsory(cases: Cases, direction: Direction) -> tuple[Ints, Ints]:
-    """Words of a query head and of a KV head that any run moves, as ``Workload.compulsory_words`` has them."""
-    d, dv, band = cases.d, cases.value_dim, cases.band
-    own, shared = band.touched_rows * d, band.touched_keys * (d + dv)
-    if direction is not Direction.BACKWARD:
-        own = own + cases.rows * dv
-    if direction is not Direction.FORWARD:
-        own, shared = own + band.touched_rows * dv + cases.rows * d, shared + cases.keys * (d + dv)
-    return own, shared
 
 
 def _product_sum(terms: tuple[Ints, Ints, Ints], runs: Ints) -> tuple[Floats, Ints]:

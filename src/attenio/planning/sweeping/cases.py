@@ -17,7 +17,9 @@ from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
+from attenio.planning.problems.kinds import Kind, is_for, kind_of
 from attenio.planning.words.form import Form, Sizes
+from attenio.workload import Direction
 
 Ints = NDArray[np.int64]
 
@@ -69,12 +71,31 @@ class Cases:
         (d, dv, intermediate_words, group), place = different(columns)
         return Sizes(d, dv, d + dv, intermediate_words, group), place  # values are apart from keys
 
+    @property
+    def free(self) -> Counts:
+        """In which cases tiles may have any size."""
+        return (self.row_unit == 1) & (self.key_unit == 1)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """What kinds of problems they are."""
+        return kind_of(self.band)
+
+    def are_for(self, form: Form) -> Counts:
+        """In which cases a form is for the problem."""
+        return is_for(form, self.kind, self.free)
+
     def forms(self, of: Callable[[Sizes], tuple[Form, ...]]) -> tuple[Form, ...]:
         """The forms of a dataflow for the different widths; ``of_every_case`` has any part of them case by case."""
-        known: tuple[Form, ...] | None = self.answers.get(of)
-        if known is None:
-            known = self.answers[of] = of(self.widths[0])
-        return known
+        known = self.known_forms
+        if of not in known:
+            known[of] = of(self.widths[0])
+        return known[of]
+
+    @cached_property
+    def known_forms(self) -> dict[Callable[[Sizes], tuple[Form, ...]], tuple[Form, ...]]:
+        """The forms of the different widths, which parts of the cases share."""
+        return {}
 
     def of_every_case(self, part: "Value") -> "Value":
         """What is known of the different widths, for every case."""
@@ -99,6 +120,16 @@ class Cases:
     def touched_keys(self) -> Ints:
         """Keys that a row needs."""
         return np.asarray(self.band.touched_keys)
+
+    def compulsory(self, direction: Direction) -> tuple[Ints, Ints]:
+        """Words of a query head and of a KV head that any run moves, as ``Workload.compulsory_words`` has them."""
+        d, dv, band = self.d, self.value_dim, self.band
+        own, shared = band.touched_rows * d, band.touched_keys * (d + dv)
+        if direction is not Direction.BACKWARD:
+            own = own + self.rows * dv
+        if direction is not Direction.FORWARD:
+            own, shared = own + band.touched_rows * dv + self.rows * d, shared + self.keys * (d + dv)
+        return own, shared
 
     @cached_property
     def answers(self) -> dict[object, Any]:
@@ -163,7 +194,7 @@ def _some_of(value: Band | Cases, index: Ints | int) -> Band | Cases:
         _take_counts(value.band, cast(Cases, some).band, index)
     if "widths" in known:
         sizes, place = known["widths"]
-        vars(some)["widths"] = sizes, place[index]
+        vars(some).update(widths=(sizes, place[index]), known_forms=value.known_forms)
     return some
 
 

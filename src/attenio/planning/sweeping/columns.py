@@ -58,6 +58,13 @@ def tile_columns(direction: Direction, *, in_step: bool = False) -> tuple[str, .
 
 
 @cache
+def names_of_forms() -> tuple[tuple[str, ...], ...]:
+    """The tiles of every form of every exact dataflow."""
+    every = (each for way in _PASSES for each in Dataflow.towards(way))
+    return tuple(dict.fromkeys(names for dataflow in every for names in tile_names(dataflow)))
+
+
+@cache
 def plan_columns(direction: Direction) -> tuple[str, ...]:
     """The columns of a plan; those of a training step have the columns of both passes, with their names before them."""
     match direction:

@@ -4,6 +4,7 @@ The same floors rule out the same dataflows as in ``search.contest``. FLAT wins 
 keys, a memory of a few words); where it may, a case is handed back to be planned alone.
 """
 
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -38,20 +39,26 @@ class _Entrant(NamedTuple):
 
 def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np.bool_]:
     """Offer the plans of every dataflow of one pass; returns which cases have to be planned alone."""
-    every = _entrants(cases, direction)
-    out = _left_out(cases) if direction is Direction.FORWARD else {}
-    for of_products, entrants in groupby(sorted(every, key=_turn), key=lambda each: each.dataflow in _OF_PRODUCTS):
-        if of_products:
-            _offer_products(cases, list(entrants), best)
-            continue
-        for entrant in entrants:
-            if entrant.dataflow is Dataflow.TWO_PASS:
-                _offer(cases, entrant, best, out=_out_of_two_passes(cases, entrant.form), together=True)
-            elif entrant.dataflow is Dataflow.SCORE_STATIONARY and "resident_rows" in entrant.form.names:
-                _offer(cases, entrant, best, out=_no_fewer_beside_keys(cases, entrant.form))
-            else:
-                _offer(cases, entrant, best, out=out.get(entrant.dataflow))
+    entrants = sorted(_entrants(cases, direction), key=partial(_turn, shared=bool((cases.group > 1).any())))
+    alike = groupby(entrants, key=lambda each: -1 if each.dataflow in _OF_PRODUCTS else each.rank)
+    _offer_in_turn(cases, [list(some) for _, some in alike], best)
     return _flat_may_win(cases) if direction is Direction.FORWARD else np.zeros(len(cases), dtype=np.bool_)
+
+
+def _offer_in_turn(cases: Cases, turns: list[list[_Entrant]], best: Solution) -> None:
+    """Offer the plans of some forms after others, to no more cases than those in which one that is left may win."""
+    for place, entrants in enumerate(turns):
+        left = np.flatnonzero(best.limit(min(each.rank for some in turns[place:] for each in some)) >= 0)
+        if 4 * len(left) < 3 * len(cases):
+            if left.size:
+                part = take(best, left)
+                _offer_in_turn(take(cases, left), turns[place:], part)
+                best.put(left, part)
+            return
+        if entrants[0].dataflow in _OF_PRODUCTS:
+            _offer_products(cases, entrants, best)
+        else:
+            _offer(cases, entrants[0], best, together=entrants[0].dataflow is Dataflow.TWO_PASS)
 
 
 def _entrants(cases: Cases, direction: Direction) -> list[_Entrant]:
@@ -60,56 +67,46 @@ def _entrants(cases: Cases, direction: Direction) -> list[_Entrant]:
     return [each for each in numbered if each.dataflow is not Dataflow.FLAT]
 
 
-def _turn(entrant: _Entrant) -> tuple[int, int]:
+def _turn(entrant: _Entrant, shared: bool) -> tuple[int, int]:
     """Few tiles that heads share are searched before many, of which they rule out most; gradients with slots last.
 
-    Of these the forms for some masks alone come first: they have fewer tiles.
+    Of these the forms for some masks alone come first: they have fewer tiles. Where no heads share keys, rows that are
+    stacked differ little from others, which need no floors as long as nothing is known.
     """
     if entrant.dataflow in _OF_PRODUCTS:
-        return 3, entrant.rank
+        return 4, entrant.rank
     if entrant.dataflow in _WITH_SLOTS:
-        return 4, -entrant.rank
+        return 5, -entrant.rank
     if entrant.dataflow is Dataflow.ATTENIO:
         return 0, entrant.rank
-    return 1 if entrant.form.names[0] in ("stacked_rows", "group_positions") else 2, entrant.rank
+    if entrant.form.names[0] in ("stacked_rows", "group_positions"):
+        return 1 if shared else 3, entrant.rank
+    return 2, entrant.rank
 
 
-def _left_out(cases: Cases) -> dict[Dataflow, NDArray[np.bool_]]:
-    """The cases in which a dataflow is not searched."""
-    alone = cases.group == 1
-    return {
-        Dataflow.ATTENIO: _keeps_more(cases),
-        Dataflow.STACKED_GROUPS: np.asarray(alone),
-        Dataflow.FLASH_ATTENTION_1: np.asarray(alone & (cases.row_unit == 1) & (cases.key_unit == 1)),
-    }
+def _left_out(cases: Cases, entrant: _Entrant) -> NDArray[np.bool_] | None:
+    """The cases in which a form is not searched, if there are any, as in ``search.contest`` and ``search.dataflow``."""
+    dataflow, names, alone = entrant.dataflow, entrant.form.names, cases.group == 1
+    if dataflow is Dataflow.ATTENIO:
+        return _keeps_more(cases)
+    if dataflow is Dataflow.STACKED_GROUPS:
+        return np.asarray(alone)
+    if dataflow is Dataflow.FLASH_ATTENTION_1 or (dataflow is Dataflow.TWO_PASS and "head_tile" in names):
+        return np.asarray(alone & cases.free)
+    if dataflow is Dataflow.QUERY_STATIONARY and names == ("query_tile", "key_tile"):
+        return np.asarray(cases.free | np.zeros_like(alone))
+    if dataflow is Dataflow.SCORE_STATIONARY and "resident_rows" in names:
+        return _no_fewer_beside_keys(cases, entrant.form)
+    return None
 
 
-def _out_of_two_passes(cases: Cases, form: Form) -> NDArray[np.bool_] | None:
-    """The cases in which a form of two passes is not searched: no slots where these do as well; both roll or none.
-
-    Under causal masks rows roll alone.
-    """
-    if "late_rows" in form.names:
-        return None
-    if "kept_keys" not in form.names:
-        return np.asarray((cases.group == 1) & (cases.row_unit == 1) & (cases.key_unit == 1))
-    if "rolling_rows" not in form.names:
-        return None
-    band, window = cases.band, np.asarray(cases.band.is_window)
-    return ~window if "rolling_keys" in form.names else window | np.asarray(band.end_key(0 * band.rows) == band.keys)
-
-
-def _offer(
-    cases: Cases, entrant: _Entrant, best: Solution, *, out: NDArray[np.bool_] | None = None, together: bool = False
-) -> None:
+def _offer(cases: Cases, entrant: _Entrant, best: Solution, *, together: bool = False) -> None:
     """Offer the plans of a form where its floor is below the best so far; not where it is left out."""
-    if out is not None and out.all():
-        return
-    limit = best.limit(entrant.rank)
+    limit, out = best.limit(entrant.rank), _left_out(cases, entrant)
     index, few, some = promising(cases, entrant.form, limit if out is None else np.where(out, -1, limit))
     if index.size:
         within = (cases, entrant.form, index) if together else None
-        best.offer(index, (entrant.rank, entrant.dataflow), plans(few, some, limit[index], within))
+        best.offer(index, (entrant.rank, entrant.dataflow, entrant.form.names), plans(few, some, limit[index], within))
 
 
 def _keeps_more(cases: Cases) -> NDArray[np.bool_]:
@@ -117,8 +114,7 @@ def _keeps_more(cases: Cases) -> NDArray[np.bool_]:
     both = Dataflow.ATTENIO, Dataflow.KEPT_KEYS
     single, kept = (cases.of_every_case(cases.forms(forms_of(each))[0].phases[0]) for each in both)
     assert isinstance(single, RowTile) and isinstance(kept, KeptTile)
-    free = (cases.row_unit == 1) & (cases.key_unit == 1)
-    return np.asarray(free & keeps_more(cases.band, kept, most_rows(cases, single), cases.fast_words))
+    return np.asarray(cases.free & keeps_more(cases.band, kept, most_rows(cases, single), cases.fast_words))
 
 
 def _no_fewer_beside_keys(cases: Cases, form: Form) -> NDArray[np.bool_]:
@@ -126,8 +122,7 @@ def _no_fewer_beside_keys(cases: Cases, form: Form) -> NDArray[np.bool_]:
     single = cases.of_every_case(form.phases[0])
     assert isinstance(single, RowTile)
     kept = cases.of_every_case(cases.forms(forms_of(Dataflow.KEPT_KEYS))[0])
-    in_units = (cases.row_unit > 1) | (cases.key_unit > 1)
-    return np.asarray(in_units | (most_rows(cases, single) <= beside_one_key(kept, cases.fast_words)))
+    return np.asarray(np.logical_not(cases.free) | (most_rows(cases, single) <= beside_one_key(kept, cases.fast_words)))
 
 
 def _offer_products(cases: Cases, entrants: list[_Entrant], best: Solution) -> None:

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.problems.counting import seen_by, times_of
+from attenio.planning.search.kept_band import ROUNDED
 from attenio.planning.search.room import Room
 from attenio.planning.sweeping.bands import band_floors, best_of_band
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, is_zero, take
 from attenio.planning.sweeping.floors import RectangleForms, form_floors
 from attenio.planning.sweeping.heads import HeadForms, best_head_tiles
-from attenio.planning.sweeping.kept_tiles import best_kept_tiles, kept_floors, kept_of, most_kept_rows
+from attenio.planning.sweeping.kept_tiles import best_kept_tiles, least_words
 from attenio.planning.sweeping.products import best_output_tiles, output_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.room import key_room, row_room
@@ -83,28 +84,38 @@ def promising(cases: Cases, form: Form, limit: Ints) -> tuple[Ints, Cases, Form]
 
     The form is that of the different widths.
     """
-    index = may_win(cases, form, limit)
-    few = cases if len(index) == len(cases) else take(cases, index)
+    index, few = _not_ruled_out(cases, form, limit)
     return index, few, few.of_every_case(form)
 
 
 def may_win(cases: Cases, form: Form, limit: Ints) -> Ints:
-    """The cases in which no floor keeps a form, that of the different widths, from moving no more than the limit.
+    """The same cases alone."""
+    return _not_ruled_out(cases, form, limit)[0]
+
+
+def _not_ruled_out(cases: Cases, form: Form, limit: Ints) -> tuple[Ints, Cases]:
+    """The cases that a form, that of the different widths, is for, and where no floor is above the limit.
 
     Floors of phase after phase rule cases out, so that the later ones are of few cases.
     """
-    most, index = limit / ROUNDING, np.arange(len(cases), dtype=np.int64)
+    kinds = cases.are_for(form)
+    index, most = np.flatnonzero(kinds & (limit >= 0)), limit / ROUNDING
+    if not np.all(kinds) or 2 * len(index) < len(cases):
+        cases, most = take(cases, index), most[index]
+    else:  # leaving out a few costs more than their floors
+        most[limit < 0], index = -np.inf, np.arange(len(cases), dtype=np.int64)
     floor = np.asarray(cases.of_every_case(form.fixed).of(cases), dtype=np.float64)
     if not is_zero(form.least_held):
         floor[cases.of_every_case(form.least_held) > cases.fast_words] = np.inf
     for phase in form.phases:
         left = np.flatnonzero(floor <= most)
-        if 4 * len(left) < 3 * len(index):  # leaving out a few costs more than their floors
-            index, floor, most, cases = index[left], floor[left], most[left], take(cases, left)
         if not left.size:
-            return left
+            break
+        if 4 * len(left) < 3 * len(index):
+            index, floor, most, cases = index[left], floor[left], most[left], take(cases, left)
         floor = floor + _floor(cases, cases.of_every_case(phase), most - floor)
-    return np.asarray(index[floor <= most])
+    left = np.flatnonzero(floor <= most)
+    return (index, cases) if len(left) == len(index) else (index[left], take(cases, left))
 
 
 def most_rows(cases: Cases, phase: RowTile) -> Ints:
@@ -130,7 +141,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 asked = cases, phase, spare // times_of(cases, phase)
                 more, held, tiles = _kept(*asked) if within is None else _kept_within(*within, place, asked)
             case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows() | CausalSums():
-                more, held, tiles = best_of_band(cases, phase)
+                more, held, tiles = best_of_band(cases, phase, spare)
             case WaitingRows():
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows() | StayingSums():
@@ -275,21 +286,22 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
                 rough = np.where(most >= 1, cases.group * phase.loads * visits, np.inf)
                 if 2 * np.count_nonzero(rough < spare) < len(rough):
                     return rough
+            if np.min(spare) >= NOTHING / 2:
+                return np.where(most >= 1, 0.0, np.inf)
             forms = RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=1)
             if phase.heads:
                 forms = replace(forms, live=phase.live if is_zero(phase.live) else cases.group * phase.live)
             words = forms.floor(np.maximum(most, 1))
             return np.where(most >= 1, words if phase.heads else cases.group * words, np.inf)
         case KeptTile():
-            return _kept_floor_of_some(cases, phase, spare) if phase.together else _kept_floor(cases, phase, spare)
+            return _kept_floor(cases, phase, spare)
         case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows() | CausalSums():
             return band_floors(cases, phase)
         case WaitingRows():
             words, _, tiles = _waiting(cases, phase)
-            fits = (tiles[phase.slots] >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1) & cases.band.is_dense
-            return np.where(fits, words, np.inf)
+            return np.where(tiles[phase.slots] >= 1, words, np.inf)
         case StackedRows() | StayingSums() | TakingTurns() | LeftOver() | ExchangedKeys():
-            return stacked_floors(cases, phase, spare)
+            return stacked_floors(cases, phase)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))
         case Product():
@@ -310,19 +322,18 @@ def _product_floor(cases: Cases, phase: Product) -> Floats:
     return known
 
 
-def _kept_floor_of_some(cases: Cases, phase: KeptTile, spare: Counts) -> Floats:
-    """Floors of heads together, which are searched under windows alone."""
-    floors = np.full(len(cases), np.inf)
-    index = np.flatnonzero(cases.band.is_window & (spare >= 0))
-    if index.size:
-        few = spare[index] if isinstance(spare, np.ndarray) else spare
-        floors[index] = _kept_floor(take(cases, index), take(phase, index), few)
-    return floors
-
-
 def _kept_floor(cases: Cases, phase: KeptTile, spare: Counts) -> Floats:
-    seen, times = seen_by(cases, phase), times_of(cases, phase)
-    most = most_kept_rows(seen, phase)
-    own = kept_floors(kept_of(seen, phase), np.maximum(most, 1), spare / times)
-    fits = (most >= 1) & (cases.row_unit == 1) & (cases.key_unit == 1)
-    return np.where(fits, times * own, np.inf)
+    """As in ``search.forms``: a rough number first, without exchanging rows and keys only to ask."""
+    times, touched = times_of(cases, phase), (cases.touched_rows, cases.touched_keys)
+    rows, (live, loaded) = (cases.keys, touched[::-1]) if phase.across else (cases.rows, touched)
+    room = cases.fast_words - phase.beside
+    most = np.minimum((room - phase.per_slot) // phase.per_row, rows)
+    beyond = cases.scores * phase.per_slot - rows * room
+    read = (beyond / np.maximum(most, 1) + rows * phase.per_row) / phase.per_slot * (beyond > 0) * ROUNDED
+    floors = np.where(most >= 1, times * (phase.live * live + phase.loads * np.maximum(loaded, read)), np.inf)
+    close = np.flatnonzero((floors <= spare) & (spare < NOTHING / 2) & (live == rows))
+    if close.size:
+        few, some = take(cases, close), take(phase, close)
+        least = times_of(few, some) * least_words(seen_by(few, some), some, most[close])
+        floors[close] = np.maximum(floors[close], least)
+    return floors

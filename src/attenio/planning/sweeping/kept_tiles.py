@@ -9,7 +9,7 @@ from attenio.masks.patterns import Band
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.search.kept_band import ROUNDED, Kept, rises, worth_trying
 from attenio.planning.search.kept_tiles import LEAST_TILES, PARTS
-from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, batches, spread, take
+from attenio.planning.sweeping.cases import Cases, Ints, batches, spread, take
 from attenio.planning.words.form import KeptTile
 
 Floats = NDArray[np.float64]
@@ -27,15 +27,10 @@ def kept_of(cases: Cases, phase: KeptTile) -> Kept:
     return Kept(cases.band, live, *(value + 0 * cases.rows for value in fields))
 
 
-def kept_floors(kept: Kept, most: Ints, spare: Floats) -> Floats:
-    """Words that no tiles up to ``most`` go below; rough numbers where these are more than there is to spare."""
-    band = kept.band
-    own = np.maximum(kept.compulsory, kept.live * band.touched_rows + kept.loads * kept.rough_read(most) * ROUNDED)
-    close = np.flatnonzero((own <= spare) & (spare < NOTHING / 2) & (band.touched_rows == band.rows))
-    if close.size:
-        some = taken(kept, close)
-        own[close] = np.maximum(own[close], some.compulsory + some.loads * some.least_again(most[close]))
-    return np.asarray(own)
+def least_words(cases: Cases, phase: KeptTile, most: Ints) -> Floats:
+    """Words that no tiles up to ``most`` go below, of cases without idle rows."""
+    kept = kept_of(cases, phase)
+    return np.asarray(kept.compulsory + kept.loads * kept.least_again(most))
 
 
 def best_kept_tiles(cases: Cases, phase: KeptTile, limit: Ints) -> tuple[Ints, Ints, Ints]:

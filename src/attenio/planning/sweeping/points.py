@@ -147,7 +147,10 @@ class Points:
             if (chosen != chosen[0]).any():
                 different, place = np.unique(chosen, return_inverse=True)
                 code = code * len(different) + place
-        _, first, place = np.unique(code, return_index=True, return_inverse=True)
+        if (code[1:] > code[:-1]).all():  # no case repeats
+            first = place = np.arange(len(code), dtype=np.int64)
+        else:
+            _, first, place = np.unique(code, return_index=True, return_inverse=True)
         some = index[first]
         columns = {name: values[some] for name, values in self.columns.items()}
         left, right = self._window(some, columns["queries"] + columns["keys"])

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.sweeping.cases import Cases, Ints, take
-from attenio.planning.words.causal_sums import NEVER, CausalSums, best_of_many
+from attenio.planning.sweeping.cases import Cases, Ints
+from attenio.planning.words.causal_sums import CausalSums, best_of_many
 from attenio.planning.words.causal_sums import held_words as held_by_causal
 from attenio.planning.words.form import KeyRing
 from attenio.planning.words.row_ring import RowRing, held_words, ring_rows
@@ -26,22 +26,8 @@ def best_of_ring(cases: Cases, phase: KeyRing | RowRing) -> tuple[Ints, Ints, di
 
 
 def ring_floor(cases: Cases, phase: KeyRing | RowRing) -> NDArray[np.float64]:
-    """Nothing comes again; infinite where a ring does not fit, or is for other masks."""
-    fits = (_ring_of(cases, phase)[1] <= cases.fast_words) & (cases.row_unit == 1) & (cases.key_unit == 1)
-    if isinstance(phase, RowRing):  # where not all rows need all keys
-        fits &= cases.band.end_key(0 * cases.rows) < cases.band.keys
-    return np.where(fits, 0.0, np.inf)
-
-
-def causal_floor(cases: Cases, phase: CausalSums) -> NDArray[np.float64]:
-    """Words that no tiles go below, found with the tiles; infinite where none fit, or the mask is another."""
-    floors, band = np.full(len(cases), np.inf), cases.band
-    moves_on = (band.right == 0) & (band.end_key(0 * band.rows) < band.keys) & np.logical_not(band.is_window)
-    index = np.flatnonzero(moves_on & (cases.row_unit == 1) & (cases.key_unit == 1))
-    if index.size:
-        words, _, _ = best_of_causal(take(cases, index), take(phase, index))
-        floors[index] = np.where(words < NEVER, words, np.inf)
-    return floors
+    """Nothing comes again; infinite where a ring does not fit."""
+    return np.where(_ring_of(cases, phase)[1] <= cases.fast_words, 0.0, np.inf)
 
 
 def best_of_causal(cases: Cases, phase: CausalSums) -> tuple[Ints, Ints, dict[str, Ints]]:

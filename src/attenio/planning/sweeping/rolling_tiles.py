@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attenio.masks.patterns.sums import ceil_div, where
+from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.search.rolling_tiles import Rolling
 from attenio.planning.sweeping.cases import Cases, Ints, take
 from attenio.planning.words.form import RollingTile
@@ -20,8 +20,7 @@ def rolling_of(cases: Cases, phase: RollingTile) -> Rolling:
 
 def best_rolling_tiles(rolling: Rolling) -> tuple[Ints, Ints]:
     """Fewest words and the largest tile that has them, in cases in which some rows fit."""
-    needed, window = rolling.needed, rolling.band.is_window
-    tiles: Ints = np.asarray(where(window, ceil_div(needed, ceil_div(needed, rolling.most)), rolling.most))
+    window, tiles = rolling.band.is_window, np.asarray(rolling.largest)
     words, left = np.asarray(rolling.moved(tiles)), np.flatnonzero(window & (tiles > 1))
     rolling, tile = take(rolling, left), tiles[left]
     while left.size:

@@ -175,7 +175,10 @@ class _PointPlans:
         planned = (words < NOTHING) & countable
         chosen, place = index[planned], place[planned]
         for name, values in numbers.items():
-            self.numbers[name][chosen] = values[place] * (runs[planned] if name.endswith(_OF_ALL_RUNS) else 1)
+            if name.endswith(_OF_ALL_RUNS):
+                self.numbers[name][chosen] = values[place] * runs[planned]
+            elif (values != ABSENT).any():  # most plans have few of all tiles
+                self.numbers[name][chosen] = values[place]
 
     def plan_alone(self, index: int) -> None:
         """Plan one point as ``best_plan`` does."""

@@ -1,5 +1,7 @@
 """Best plans of many cases at once, of one pass or of a training step: the same as one plan at a time."""
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,31 +18,34 @@ def solve(cases: Cases, direction: Direction) -> tuple[dict[str, Ints], NDArray[
 
     Those left are too large for these arrays, or nothing fits, or a dataflow may win that is not searched here.
     """
+    find = _steps if direction is Direction.TRAINING else partial(_plans, direction)
+    sound = np.flatnonzero(cases.fits_int64)
+    if len(sound) == len(cases):
+        return find(cases)
     numbers = {name: np.full(len(cases), ABSENT, dtype=np.int64) for name in plan_columns(direction)}
     numbers["moved_words"][:] = NOTHING
     left = np.ones(len(cases), dtype=np.bool_)
-    sound = np.flatnonzero(cases.fits_int64)
     if sound.size:
-        few = cases if len(sound) == len(cases) else take(cases, sound)
-        columns, left[sound] = _steps(few) if direction is Direction.TRAINING else _plans(few, direction)
+        columns, left[sound] = find(take(cases, sound))
         for name, values in columns.items():
             numbers[name][sound] = values
     return numbers, left
 
 
-def _plans(cases: Cases, direction: Direction) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
-    best = Solution.empty(len(cases), tile_columns(direction))
-    left = _solve_pass(cases, direction, best)
-    return best.numbers(), left
+def _plans(direction: Direction, cases: Cases) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
+    best, left = _solve_pass(cases, direction)
+    return best.numbers(tile_columns(direction)), left
 
 
 def _steps(cases: Cases) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
-    passes = Direction.FORWARD, Direction.BACKWARD
-    forward, backward = (Solution.empty(len(cases), tile_columns(way, in_step=True)) for way in passes)
-    left = _solve_pass(cases, Direction.FORWARD, forward) | _solve_pass(cases, Direction.BACKWARD, backward)
-    return best_steps(cases, forward, backward), left
+    forward, left = _solve_pass(cases, Direction.FORWARD)
+    backward, others = _solve_pass(cases, Direction.BACKWARD)
+    return best_steps(cases, forward, backward), left | others
 
 
-def _solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np.bool_]:
-    """Find the best plans; returns which cases are left."""
-    return np.asarray(solve_pass(cases, direction, best) | (best.words == NOTHING))
+def _solve_pass(cases: Cases, direction: Direction) -> tuple[Solution, NDArray[np.bool_]]:
+    """The best plans, and which cases are left."""
+    own, shared = cases.compulsory(direction)
+    best = Solution.empty(len(cases), cases.group * own + shared)
+    left = solve_pass(cases, direction, best)
+    return best, np.asarray(left | (best.words == NOTHING))

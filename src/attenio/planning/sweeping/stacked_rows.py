@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Cases, Ints, take
 from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_keys, held_at_turns, may_turn
@@ -25,30 +24,28 @@ def stacked_of(cases: Cases, phase: StackedRows | StayingSums) -> TilesAndSlots[
     return tiles_and_slots(every, (cases.group, cases.rows, cases.keys), cases.fast_words)
 
 
-def stacked_floors(
-    cases: Cases, phase: StackedRows | StayingSums | TakingTurns | LeftOver | ExchangedKeys, spare: Counts
-) -> Floats:
-    """Words that no tiles go below; infinite where none fit, a mask hides scores, or nothing is to spare."""
+def stacked_floors(cases: Cases, phase: StackedRows | StayingSums | TakingTurns | LeftOver | ExchangedKeys) -> Floats:
+    """Words that no tiles go below, of dense cases; infinite where none fit."""
+    match phase:
+        case LeftOver():
+            words, _, tiles = best_of_left_over(cases, phase)
+            return np.where((tiles[phase.rows] >= 1) & (tiles[phase.keys] >= 1), words, np.inf)
+        case ExchangedKeys():
+            return _floor_at_turns(cases, phase)
+        case TakingTurns():
+            words, _, _ = best_of_turns(cases, phase)
+            return np.where(words < NEVER, words, np.inf)
+        case _:
+            stacked = stacked_of(cases, phase)
+            return np.where(stacked.most >= 1, stacked.floor(), np.inf)
+
+
+def _floor_at_turns(cases: Cases, phase: ExchangedKeys) -> Floats:
     floors = np.full(len(cases), np.inf)
-    free = (cases.row_unit == 1) & (cases.key_unit == 1) & (spare >= 0)
-    if isinstance(phase, ExchangedKeys):
-        free = free & may_turn(phase, (cases.group * cases.rows, cases.keys), cases.fast_words)
-    index = np.flatnonzero(free & cases.band.is_dense)
-    if not index.size:
-        return floors
-    some, few = take(cases, index), take(phase, index)
-    if isinstance(few, LeftOver):
-        fewest, _, tiles = best_of_left_over(some, few)
-        floors[index] = np.where((tiles[few.rows] >= 1) & (tiles[few.keys] >= 1), fewest, np.inf)
-    elif isinstance(few, ExchangedKeys):
-        fewest, _, tiles = best_of_exchanged(some, few)
-        floors[index] = np.where((tiles[few.tile] >= 1) & (tiles[few.slots] >= 1), fewest, np.inf)
-    elif isinstance(few, TakingTurns):
-        fewest, _, _ = best_of_turns(some, few)
-        floors[index] = np.where(fewest < NEVER, fewest, np.inf)
-    else:
-        words = stacked_of(some, few)
-        floors[index] = np.where(words.most >= 1, words.floor(), np.inf)
+    index = np.flatnonzero(may_turn(phase, (cases.group * cases.rows, cases.keys), cases.fast_words))
+    if index.size:
+        words, _, tiles = best_of_exchanged(take(cases, index), take(phase, index))
+        floors[index] = np.where((tiles[phase.tile] >= 1) & (tiles[phase.slots] >= 1), words, np.inf)
     return floors
 
 

@@ -8,6 +8,7 @@ from attenio.masks.patterns.pattern import Counts
 from attenio.planning.plan import Dataflow
 from attenio.planning.problems.counting import seen_by
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
+from attenio.planning.sweeping.columns import tile_columns
 from attenio.planning.sweeping.forms import ROUNDING, Plans, floors, plans, promising
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.training import Saved
@@ -15,6 +16,7 @@ from attenio.planning.words.backward.tiled_products import reading_forms
 from attenio.planning.words.dataflows import forms_of
 from attenio.planning.words.form import KeptTile
 from attenio.planning.words.standard import forms as standard_forms
+from attenio.workload import Direction
 
 _Passes = tuple[Solution, Solution]
 
@@ -49,10 +51,10 @@ def best_steps(cases: Cases, forward: Solution, backward: Solution) -> dict[str,
     _offer_probabilities(cases, best)
     peak = np.maximum(forward.peak, backward.peak) + best.stay
     numbers = {"saved": best.saved, "moved_words": best.words, "peak_words": peak}
-    for way, one in (("forward", forward), ("backward", backward)):
-        own = one.numbers()
+    for way, one in ((Direction.FORWARD, forward), (Direction.BACKWARD, backward)):
+        own = one.numbers(tile_columns(way, in_step=True))
         del own["peak_words"]
-        numbers |= {f"{way}_{name}": values for name, values in own.items()}
+        numbers |= {f"{way.value}_{name}": values for name, values in own.items()}
     return numbers
 
 
@@ -67,8 +69,8 @@ def _offer_outputs(cases: Cases, best: _Steps) -> None:
     if not index.size:
         return
     cases = take(cases, index)
-    forward = _ring(cases, Dataflow.KEPT_KEYS, best.passes[0])
-    backward = _ring(cases, Dataflow.KEPT_ROW_GRADIENTS, best.passes[1])
+    forward = _ring(cases, Dataflow.KEPT_KEYS)
+    backward = _ring(cases, Dataflow.KEPT_ROW_GRADIENTS)
     beside = cases.fast_words - np.maximum(forward.peak, backward.peak)
     stay = np.minimum(beside // cases.value_dim, cases.group * cases.touched_rows) * cases.value_dim
     some = np.flatnonzero(beside >= 0)
@@ -76,7 +78,7 @@ def _offer_outputs(cases: Cases, best: _Steps) -> None:
     best.offer(index[some], Saved.OUTPUTS, passes, extra[some], stay[some])
 
 
-def _ring(cases: Cases, dataflow: Dataflow, like: Solution) -> Solution:
+def _ring(cases: Cases, dataflow: Dataflow) -> Solution:
     """One row, or key, at a time, beside slots for all that it needs."""
     form = cases.of_every_case(cases.forms(forms_of(dataflow))[0])
     (phase,) = form.phases
@@ -87,8 +89,8 @@ def _ring(cases: Cases, dataflow: Dataflow, like: Solution) -> Solution:
     words = form.fixed.of(cases) + cases.group * (phase.live * seen.touched_rows + phase.loads * read)
     peak = phase.per_row + slots * phase.per_slot + phase.beside
     sizes = {phase.tile: one, phase.slots: slots, **dict(form.constant)}
-    ring = Solution.empty(len(cases), tuple(like.tiles))
-    ring.offer(np.arange(len(cases), dtype=np.int64), (0, dataflow), Plans(words, peak, sizes))
+    ring = Solution.empty(len(cases))
+    ring.offer(np.arange(len(cases), dtype=np.int64), (0, dataflow, form.names), Plans(words, peak, sizes))
     return ring
 
 
@@ -100,17 +102,17 @@ def _offer_probabilities(cases: Cases, best: _Steps) -> None:
     least = (floors(few, standard) + np.minimum(passing, resident)) * ROUNDING
     index = index[least < best.words[index]]
     if index.size:
-        best.offer(index, Saved.PROBABILITIES, _with_probabilities(take(cases, index), best.passes), 0)
+        best.offer(index, Saved.PROBABILITIES, _with_probabilities(take(cases, index)), 0)
 
 
-def _with_probabilities(cases: Cases, passes: _Passes) -> _Passes:
+def _with_probabilities(cases: Cases) -> _Passes:
     """Both passes, in cases in which both fit."""
     every = np.arange(len(cases), dtype=np.int64)
-    first, second = (Solution.empty(len(cases), tuple(each.tiles)) for each in passes)
+    first, second = Solution.empty(len(cases)), Solution.empty(len(cases))
     (standard,), limit = cases.forms(standard_forms), np.full(len(cases), NOTHING - 1, dtype=np.int64)
-    first.offer(every, (0, Dataflow.STANDARD), plans(cases, cases.of_every_case(standard), limit))
+    first.offer(every, (0, Dataflow.STANDARD, standard.names), plans(cases, cases.of_every_case(standard), limit))
     for rank, form in enumerate(cases.forms(reading_forms)):
         index, few, some = promising(cases, form, second.limit(rank))
         offers = plans(few, some, second.limit(rank)[index], (cases, form, index))
-        second.offer(index, (rank, Dataflow.TILED_PRODUCTS), offers)
+        second.offer(index, (rank, Dataflow.TILED_PRODUCTS, form.names), offers)
     return first, second

@@ -124,12 +124,15 @@ def best_of_many(phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts
     for tile in _tried(phase, keys, free, (most, longest)):
         size = np.maximum(np.minimum(tile, most), 1)
         tiles = ceil_div(keys - longest, size)
+        fits = (most >= 1) & (tiles <= MOST_TILES)
+        if not fits.any():
+            continue
         last, room = np.maximum(keys - tiles * size, 0), free - size * phase.per_key
         first = np.minimum(rows, np.maximum(keys - size, last))
         sums = np.maximum(np.minimum(room // phase.per_sum, first), 0)
         stay = np.minimum((room - sums * phase.per_sum) // phase.per_row, np.minimum(rows, last))
         sizes = Sizes(size, last, sums, np.where(sums >= first, np.maximum(stay, 0), 0))
-        words = np.where((most >= 1) & (tiles <= MOST_TILES), words_of_turns(phase, shape, sizes), NEVER)
+        words = np.where(fits, words_of_turns(phase, shape, sizes), NEVER)
         less = words < best
         best = np.where(less, words, best)
         found = Sizes(*(np.where(less, new, old) for new, old in zip(sizes, found, strict=True)))
@@ -149,16 +152,21 @@ def _tried(phase: CausalSums, keys: Counts, free: Counts, longest: tuple[Counts,
     return tried
 
 
-def sums_floor(phase: CausalSums, shape: tuple[int, int], fast_words: int) -> float:
-    """Words that no sizes go below, quickly; infinite if nothing fits in few tiles."""
+def sums_floor(phase: CausalSums, shape: tuple[Counts, Counts], fast_words: Counts) -> Counts:
+    """Words that no sizes go below, quickly; infinite where nothing fits in few tiles."""
     (rows, keys), (most, longest) = shape, _most(phase, shape, fast_words)
-    if most < 1 or ceil_div(keys - longest, most) > MOST_TILES:
+    some = larger(most, 1)
+    tiles = ceil_div(keys - longest, some)
+    fits = (most >= 1) & (tiles <= MOST_TILES)
+    if fits is False:
         return inf
     # tiles end no later than the largest ones, and positions stay beside the sums of all that are left after the first
     room = fast_words - phase.beside - phase.per_row - phase.per_sum
-    stay = larger(room - phase.per_sum * smaller(rows, keys - most), 0) // phase.per_row
-    turns = range(1, ceil_div(keys - longest, most) + 1)
-    return float(phase.loads * sum(max(0, min(rows, keys - turn * most) - stay) for turn in turns))
+    stay = larger(room - phase.per_sum * smaller(rows, keys - some), 0) // phase.per_row
+    again = 0 * rows
+    for turn in range(1, MOST_TILES + 1):
+        again = again + where(turn <= tiles, larger(smaller(rows, keys - turn * some) - stay, 0), 0)
+    return phase.loads * again * 1.0 if fits is True else np.where(fits, phase.loads * again, inf)
 
 
 def _most(phase: CausalSums, shape: tuple[Counts, Counts], fast_words: Counts) -> tuple[Counts, Counts]:

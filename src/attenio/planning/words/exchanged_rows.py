@@ -115,8 +115,12 @@ def may_exchange(phase: ExchangedRows, shape: tuple[Counts, Counts], fast_words:
     return (most >= 1) & (first >= 1) & (shape[0] > 1) & (shape[0] <= first + (MOST_EXCHANGES + MOST_LAST) * most)
 
 
-class _Tiles(NamedTuple):
-    """How many tiles exchange and how many come after them, with rows and keys, and what fits."""
+class Exchanges(NamedTuple):
+    """How many tiles exchange and how many come after them, with the rows before those and how many more keys are.
+
+    And what fits: the fewest rows of a tile that exchanges, which leave to the first tile what fits there, and the most
+    beside which a key passes, and one row is left.
+    """
 
     phase: ExchangedRows
     rows: Counts
@@ -124,21 +128,12 @@ class _Tiles(NamedTuple):
     room: _Room
     exchanges: int
     later: int
+    least: Counts
+    most: Counts
 
     def first(self, tile: Counts) -> Counts:
         """Rows left to the first tile."""
-        return self.rows - self.exchanges * tile - self.later * self.room.most
-
-    @property
-    def least(self) -> Counts:
-        """The fewest rows of a tile that exchanges: what they leave to the first tile fits there."""
-        fits = self.room.first if self.later == 0 else smaller(self.room.first, self.room.most)
-        return larger(ceil_div(self.first(0) - fits, self.exchanges), 1)
-
-    @property
-    def most(self) -> Counts:
-        """The most: a key passes beside them, and one row is left."""
-        return smaller(self.room.most, floor_div(self.first(0) - 1, self.exchanges))
+        return self.rows - self.exchanges * tile
 
     def slots(self, tile: Counts) -> Counts:
         """Slots for keys that fit in a meeting with so many rows."""
@@ -152,6 +147,14 @@ class _Tiles(NamedTuple):
         tiles = tile * (j * (j + 1) // 2 + p * j) + self.room.most * (p * (p + 1) // 2)
         return (1 + j + p) * seen + tiles - smaller(slots, seen) - (j - 1) * smaller(slots, tile)
 
+    def may_read_fewer(self, keys: Counts) -> Counts:
+        """Whether tiles fit, and may read fewer keys than so many.
+
+        With a slot for every key that may stay, a row more in each of j tiles reads (j-1)(j+2)/2 fewer keys: no tile
+        reads fewer than the largest would then.
+        """
+        return (self.least <= self.most) & (self.read(self.most, _NOTHING) < keys)
+
     def bends(self) -> Iterator[Counts]:
         """About where words bend as a function of the rows of a tile that exchanges, and the ends."""
         phase, words, j = self.phase, self.room.words, self.exchanges
@@ -159,7 +162,7 @@ class _Tiles(NamedTuple):
         beyond = phase.per_slot * phase.per_row - phase.per_key * phase.per_query
         bends = [_quotient(words * (phase.per_slot - phase.per_key), beyond)]  # both rooms of a meeting are as large
         for row, slot in rooms:  # slots are as many as keys that came before, or as rows of the tile before
-            bends.append(_quotient(words - slot * (self.first(0) + self.more), row - j * slot))
+            bends.append(_quotient(words - slot * (self.rows + self.more), row - j * slot))
             if j > 1:
                 bends.append(_quotient(words, row + slot))
         for bend in bends:
@@ -168,7 +171,22 @@ class _Tiles(NamedTuple):
         yield self.least
         yield self.most
 
-    def sizes(self, tile: Counts, slots: Counts) -> ExchangeSizes:
+    def best(self, below: Counts) -> tuple[Counts, ExchangeSizes]:
+        """The fewest keys that tiles read, fewer than ``below``, and their sizes; as many, and any, where none do.
+
+        Keys read are convex in the rows of a tile, but for rounding: they are fewest at an end or where they bend, or
+        miss that by a few.
+        """
+        best, chosen = below, 0 * below
+        bends = (larger(smaller(bend, self.most), self.least) for bend in self.bends())
+        for tile in dict.fromkeys(bends) if type(below) is int else bends:
+            slots = self.slots(tile)
+            read = where(slots >= 1, self.read(tile, slots), _NOTHING)
+            less = read < best
+            best, chosen = where(less, read, best), where(less, tile, chosen)
+        return best, self._sizes(chosen, self.slots(chosen))
+
+    def _sizes(self, tile: Counts, slots: Counts) -> ExchangeSizes:
         """As a plan has them: no more slots than are used."""
         first = self.first(tile)
         used = first + self.more if self.exchanges == 1 else larger(first + self.more, tile)
@@ -181,32 +199,27 @@ def _quotient(numerator: Counts, denominator: Counts) -> Counts:
     return floor_div(numerator, where(denominator == 0, 1, denominator))
 
 
-def best_exchanged_rows(
-    phase: ExchangedRows, shape: tuple[Counts, Counts], fast_words: Counts
-) -> tuple[Counts, ExchangeSizes]:
-    """The fewest words and the sizes that move them, where exchanges may be tried; 2^62 words if none is found.
-
-    For so many tiles of either kind words are convex in the rows of a tile, but for rounding: they are least at an end
-    or where they bend, or miss that by a few keys.
-    """
+def ways_to_exchange(phase: ExchangedRows, shape: tuple[Counts, Counts], fast_words: Counts) -> Iterator[Exchanges]:
+    """Every number of tiles that exchange, with every number of those after them."""
     (rows, keys), room = shape, _room(phase, shape, fast_words)
-    none = 0 * rows + 0 * fast_words
-    best, found = none + _NOTHING, ExchangeSizes(none, none, none, none)
     for exchanges in range(1, MOST_EXCHANGES + 1):
         for later in range(MOST_LAST + 1):
-            tiles = _Tiles(phase, rows, keys - rows, room, exchanges, later)
-            least, most = tiles.least, tiles.most
-            if type(rows) is int and (least > most or best == keys):
-                continue
-            bends = (larger(smaller(bend, most), least) for bend in tiles.bends())
-            for tile in dict.fromkeys(bends) if type(rows) is int else bends:
-                slots = tiles.slots(tile)
-                read = where((slots >= 1) & (least <= most), tiles.read(tile, slots), _NOTHING)
-                less = read < best
-                if less is False:
-                    continue
-                best = where(less, read, best)
-                sizes = tiles.sizes(tile, slots)
-                found = ExchangeSizes(*(where(less, new, old) for new, old in zip(sizes, found, strict=True)))
-    words = phase.loads * where(best < _NOTHING, best, 0) + phase.live * rows
-    return where(best < _NOTHING, words, _NOTHING), found
+            before = rows - later * room.most
+            fits = smaller(room.first, room.most) if later else room.first
+            least = larger(ceil_div(before - fits, exchanges), 1)
+            most = smaller(room.most, floor_div(before - 1, exchanges))
+            yield Exchanges(phase, before, keys - rows, room, exchanges, later, least, most)
+
+
+def best_exchanged_rows(
+    phase: ExchangedRows, shape: tuple[int, int], fast_words: int, limit: int | None = None
+) -> tuple[int, ExchangeSizes]:
+    """The fewest words and the sizes that move them, where exchanges may be tried; 2^62 if none is within the limit."""
+    begin = _NOTHING if limit is None else (limit - phase.live * shape[0]) // phase.loads + 1
+    best, found = begin, ExchangeSizes(0, 0, 0, 0)
+    for exchanges in ways_to_exchange(phase, shape, fast_words):
+        if exchanges.may_read_fewer(best):
+            read, sizes = exchanges.best(best)
+            if read < best:
+                best, found = read, sizes
+    return (phase.loads * best + phase.live * shape[0] if best < begin else _NOTHING), found

@@ -6,11 +6,12 @@ of b keys that their tile visits, Z required scores. Weights and rooms are integ
 and arrays for many cases at once: an expression in this folder works with both.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import repeat
-from operator import mul
+from operator import attrgetter, mul
 from typing import NamedTuple
 
+from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys
@@ -50,9 +51,27 @@ class CountSum:
 
     __rmul__ = __mul__
 
+    @lazy
+    def _counts(self) -> Callable[[object], tuple[Counts, ...]]:
+        names = tuple(self.weights)
+        if len(names) > 1:
+            return attrgetter(*names)
+        return lambda counted: tuple([getattr(counted, name) for name in names])
+
     def of(self, counted: object) -> Counts:
         """The sum for problems, or cases, whose counts are known."""
-        return sum(map(mul, self.weights.values(), map(getattr, repeat(counted), self.weights)))
+        return sum(map(mul, self.weights.values(), self._counts(counted)))
+
+
+def least_of(sums: Iterable[CountSum]) -> CountSum:
+    """A sum that none of these goes below: no count is negative.
+
+    >>> print(least_of([3 * Sizes.rows - Sizes.keys, Sizes.rows + Sizes.scores]))
+    CountSum(weights={'rows': 1, 'keys': -1, 'scores': 0})
+    """
+    every = list(sums)
+    names = dict.fromkeys(name for each in every for name in each.weights)
+    return CountSum({name: min(each.weights.get(name, 0) for each in every) for name in names})
 
 
 class _Widths(NamedTuple):
