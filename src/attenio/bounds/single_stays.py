@@ -30,29 +30,45 @@ def words_again(
 
     ``saved``, of a gradient that may have been given probabilities: twice as many rows and keys are told apart.
 
-    >>> words_again((4096, 4096, 64, 64), 4096 * 64, Direction.FORWARD) / (4096 * 64)
-    0.86...
+    >>> words_again((4096, 4096, 64, 64), 3 * 4096 * 32, Direction.FORWARD) / (4096 * 64)
+    0.89...
     """
     rows, keys, d, value_dim = shape
-    both = d + value_dim
+    both, few = d + value_dim, smaller(rows, keys)
     if direction is Direction.FORWARD:
-        spread = smaller(rows, keys) * both - fast_words
-        gathered = (rows + keys) * d - fast_words - d * d - 4 * (both - 1) * d
-        return larger(smaller(spread, gathered), 0)
+        return larger(_forward_words_again(rows + keys, few, (d, value_dim), fast_words), 0)
     needed = d + both
     told = 2 * needed if saved else needed
-    over = smaller(rows, keys) * needed - fast_words
-    half = smaller(rows, keys) * both // 2 - (2 * told - 1) * both
+    over = few * needed - fast_words
+    half = few * both // 2 - (2 * told - 1) * both
     gathered = (rows + keys) * both - fast_words - both * both - 4 * (told - 1) * both
     return larger(smaller(over + smaller(over, larger(half, 0)), gathered), 0)
+
+
+def _forward_words_again(both_kinds: Counts, few: Counts, widths: tuple[Counts, Counts], fast_words: Counts) -> Counts:
+    """The same for a forward pass, with so many rows and keys, and so many of the fewer of them; may be less than 0."""
+    d, value_dim = widths
+    both, late, square = d + value_dim, larger(d, 2), 4 * d * d
+    lost = 2 * (both + late - 2) * d
+    # one kind comes and goes: the other one and half of the queries or keys wait for it at one time, or it at two
+    over = few * both - fast_words
+    half = (few - 2 * both - late + 1) * d // 2
+    apart = over + smaller(over, larger(half, 0))
+    # queries and keys lie there together: half of outputs or values beside them, or half as many of them
+    beyond, column = both_kinds * d - fast_words, few * value_dim
+    beside = (2 * column - larger(2 * d * value_dim, smaller(2 * square, 4 * square - column))) // 4
+    together = smaller(beyond + beside, 2 * beyond) - lost
+    return larger(smaller(apart, together), smaller(over, beyond - d * d - lost))
 
 
 def single_stays(workload: Workload, fast_words: int, *, direction: Direction, saved: bool = False) -> LowerBound:
     """Compulsory words, and those that come again because rows and keys do not fit at one time.
 
-    Theorem: if n rows need m keys, each of them, then forward words >= compulsory + min((n+m) d - M - d²
-    - 4(d+dv-1)d, n(d+dv) - M, m(d+dv) - M). For one dense head of equal widths that is 6nd - M, up to 9d². The
-    gradient, up to M = 2nd: 11nd - M, up to 28d²; up to 52d² if probabilities may be given (``saved``).
+    Theorem: if n rows need m keys, each of them, w = (n+m) d - M, l = min(n, m) and b = d + dv, then forward words >=
+    compulsory + the larger of min(l b - M + min(l b - M, l d/2), w + l dv/2, 2w) and min(w, l b - M), less some d² (the
+    page has how many). For one dense head of equal widths that is 13nd/2 - M up to M = 3nd/2, up to 8d², and 8nd - 2M
+    from there on. The gradient, up to M = 2nd: 11nd - M, up to 28d²; up to 52d² if probabilities may be given
+    (``saved``).
     Assumes: as output-epochs and gradient-rows, of the gradient unless ``saved`` that no probabilities are given; one
     fast memory.
     Regime: fast memories from nd to 2nd words, under a causal mask from half of that.
@@ -62,7 +78,7 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction, s
     >>> for way in Direction.FORWARD, Direction.BACKWARD:
     ...     workload = Workload(n=n, d=d, direction=way)
     ...     print(f"{single_stays(workload, 7 * n * d // 4, direction=way).words / (n * d):.2f} nd")
-    4.24 nd
+    4.49 nd
     9.22 nd
     """
     forward = direction is Direction.FORWARD
