@@ -22,7 +22,7 @@ def test_a_step_moves_and_holds_what_its_plan_says_and_computes_outputs_and_grad
             continue
         run = execute(candidate.plan)
         assert (run.moved_words, run.peak_words) == (candidate.plan.moved_words, candidate.plan.peak_words)
-        assert (candidate.plan.kept_outputs > 0) <= (candidate.saved is Saved.OUTPUTS)
+        assert (candidate.plan.kept_outputs + candidate.plan.kept_keys > 0) <= (candidate.saved is Saved.OUTPUTS)
         assert run.moved_words == sum(one.moved_words for one in run.runs)
         assert len(run.runs) == (3 if candidate.saved is Saved.NOTHING else 2)
         is_right(run.forward)

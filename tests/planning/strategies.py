@@ -13,6 +13,7 @@ from attenio.planning.words.causal_sums import MOST_TILES as MOST_CAUSAL_TILES
 from attenio.planning.words.exchanged_keys import MOST_TILES
 from attenio.planning.words.exchanged_rows import MOST_EXCHANGES, MOST_LAST
 from attenio.planning.words.kept_keys import column_groups, groups_of_stacked
+from attenio.planning.words.turning_tiles import MOST_TILES as MOST_TURNING
 from attenio.workload import Workload
 
 
@@ -91,6 +92,8 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         return problems.counts.kind.keys_roll
     if names[0] == "whole_rows":
         return not problems.counts.kind.keys_roll
+    if names[0] == "exchanged_positions":
+        return not problems.counts.kind.dense
     if names[0] == "last_keys":
         return not problems.counts.kind.causal
     if names[0] == "ring_rows":
@@ -129,14 +132,13 @@ def _turns(tiles: Tiles, rows: int) -> bool:
     return 1 < -(-rows // tiles["stacked_rows"]) <= MOST_TILES
 
 
-def _stand(problems, tiles: Tiles) -> bool:
-    """Whether last keys come after few tiles, and rows stay only where all that are left have places for their sums."""
-    if "last_keys" not in tiles:
+def _few_turns(problems, tiles: Tiles) -> bool:
+    """Whether there are few tiles, and at least one turn in dense problems: that is what is searched."""
+    if "exchanged_positions" not in tiles:
         return True
-    rows, keys = problems.counts.most_rows, problems.counts.most_keys
-    left = min(rows, max(keys - tiles["key_tile"], tiles["last_keys"]))
-    few = -(-(keys - tiles["last_keys"]) // tiles["key_tile"]) <= MOST_CAUSAL_TILES
-    return few and tiles["last_keys"] < keys and (tiles["standing_rows"] == 0 or tiles["standing_sums"] >= left)
+    if "last_keys" not in tiles:
+        return problems.counts.most_rows > 1 and 1 < -(-problems.counts.most_keys // tiles["key_tile"]) <= MOST_TURNING
+    return -(-(problems.counts.most_keys - tiles["last_keys"]) // tiles["key_tile"]) <= MOST_CAUSAL_TILES
 
 
 def _take_turns(problems, tiles: Tiles) -> bool:
@@ -185,7 +187,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "turn_keys": keys,
         "last_keys": range(problems.counts.most_keys + 1),
         "standing_sums": range(problems.counts.most_rows + 1),
-        "standing_rows": range(problems.counts.most_rows + 1),
+        "exchanged_positions": range(problems.counts.most_rows + 1),
         "own_key_sums": range(problems.counts.most_keys + 1),
         "waiting_rows": range(problems.counts.most_rows + 1),
         "waiting_keys": range(problems.counts.most_keys + 1),
@@ -244,6 +246,6 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
                 and ("exchanged_rows" not in tiles or _exchanges(tiles, problems.counts.rows))
                 and ("exchanged_keys" not in tiles or _turns(tiles, problems.group * problems.counts.rows))
                 and _take_turns(problems, tiles)
-                and _stand(problems, tiles)
+                and _few_turns(problems, tiles)
             ):
                 yield tiles

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -38,13 +40,15 @@ def test_a_step_is_made_of_the_best_passes_and_what_is_saved_between_them(worklo
             continue
         statistics = touched_rows(workload) * workload.accumulator_words
         kept = plan.kept_outputs * workload.value_dim
-        extra = 0 if plan.saved is Saved.PROBABILITIES else statistics - kept
+        keys = plan.kept_keys * (workload.d + workload.value_dim)
+        kept += plan.kept_queries * workload.d
+        extra = 0 if plan.saved is Saved.PROBABILITIES else statistics - kept - keys
         if plan.saved is Saved.NOTHING:
             extra += plan.forward.moved_words
         assert plan.extra_words == extra
         assert plan.moved_words == plan.forward.moved_words + plan.backward.moved_words + extra
         assert plan.peak_words == max(plan.forward.peak_words, plan.backward.peak_words) + kept <= fast_words
-        assert kept == 0 or plan.saved is Saved.OUTPUTS
+        assert kept + keys == 0 or plan.saved is Saved.OUTPUTS
         assert plan.moved_words >= plan.workload.compulsory_words
         assert plan.workload.direction is Direction.TRAINING
         for one in (plan.forward, plan.backward):
@@ -105,6 +109,20 @@ def test_running_the_forward_pass_again_never_pays() -> None:
 def test_saving_probabilities_pays_in_the_smallest_memories() -> None:
     assert training_plan_for(Workload(n=64, d=16), 12).saved is Saved.PROBABILITIES
     assert training_plan_for(Workload(n=64, d=16), 2000).saved is Saved.STATISTICS
+
+
+def test_under_a_causal_mask_keys_stay_too_and_rows_take_their_places() -> None:
+    n, d = 128, 16
+    workload, room = Workload(n=n, d=d, mask="causal"), n * (2 * d + 2) + 4 * d + 3
+    once = 12 * n * d + 2 * n  # of both passes, with the log-sum-exp written and read
+    for rows in (0, 1, 100, n, n + 9, 2 * n, 2 * n + 9):
+        plan = training_plan_for(workload, room + rows * d)
+        assert (plan.saved, plan.kept_keys, plan.kept_outputs) == (Saved.OUTPUTS, n, min(rows, n))
+        assert plan.kept_queries == min(max(rows - n, 0), n)
+        assert plan.moved_words == once - 2 * n * d - min(rows, 2 * n) * d
+    assert training_plan_for(workload, room - 1).moved_words > once - 2 * n * d
+    for other in (replace(workload, heads=2, kv_heads=1), replace(workload, keys=n + 1)):
+        assert training_plan_for(other, 16 * n * d, saved="outputs").kept_keys == 0
 
 
 def test_a_step_that_does_not_fit_says_what_would() -> None:

@@ -1,6 +1,7 @@
 """Matrices in fast memory that come and leave piece by piece, so that values and outputs give way to each other."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attenio.dataflows.online_softmax import ONE, save_log_sum_exp
 from attenio.dataflows.problem import Problem
@@ -13,10 +14,22 @@ _AT_ONCE = 2**20
 
 
 class Pieces:
-    """Room for a matrix that is taken and given back piece by piece; NaN where nothing is held."""
+    """Room for a matrix that is taken and given back piece by piece; NaN where nothing is held.
 
-    def __init__(self, fast: FastMemory, name: str, shape: tuple[int, int], words_each: int = 1, per_word: int = 1):
-        self._fast, self._words_each, self._per_word = fast, words_each, per_word
+    ``names`` are the numbers of its rows, where these lie in another order.
+    """
+
+    def __init__(
+        self,
+        fast: FastMemory,
+        name: str,
+        shape: tuple[int, int],
+        words_each: int = 1,
+        per_word: int = 1,
+        *,
+        names: NDArray[np.intp] | None = None,
+    ) -> None:
+        self._fast, self._words_each, self._per_word, self._names = fast, words_each, per_word, names
         self.every = Tile(name, np.full(shape, np.nan, dtype=np.float32), slice(0, shape[0]), slice(0, shape[1]))
 
     def take(self, rows: slice, columns: slice) -> Tile:
@@ -26,8 +39,8 @@ class Pieces:
 
     def over(self, rows: slice, columns: slice) -> Tile:
         """The tile of these rows and columns."""
-        values = self.every.values[rows, columns]
-        return Tile(self.every.name, values, rows, columns, self._words_each, per_word=self._per_word)
+        values, named = self.every.values[rows, columns], rows if self._names is None else self._names[rows]
+        return Tile(self.every.name, values, named, columns, self._words_each, per_word=self._per_word)
 
     def give_back(self, rows: slice, columns: slice) -> None:
         """Nothing of these rows and columns is there any more."""

@@ -105,8 +105,10 @@ class TrainingRun(Shown):
 
     @property
     def peak_words(self) -> int:
-        """The most words held at once in any of the runs, with outputs that stay beside them."""
-        return max(run.peak_words for run in self.runs) + self.plan.kept_outputs * self.plan.workload.value_dim
+        """The most words held at once in any of the runs, with outputs and queries that stay beside them."""
+        plan, workload = self.plan, self.plan.workload
+        beside = plan.kept_outputs * workload.value_dim + plan.kept_queries * workload.d
+        return max(run.peak_words for run in self.runs) + beside
 
     @property
     def max_abs_error(self) -> float:

@@ -34,7 +34,14 @@ def run_training(
     output = first.output if again is None else again.output
     # Tiled products that read probabilities never ask for the log-sum-exp.
     lse = np.full((*output.shape[:3], 1), np.nan, dtype=np.float32) if extra.log_sum_exp is None else extra.log_sum_exp
-    saved = SavedValues(output, lse, extra.probabilities, plan.kept_outputs)
+    saved = SavedValues(
+        output,
+        lse,
+        extra.probabilities,
+        plan.kept_outputs,
+        keys_stayed=plan.kept_keys > 0,
+        kept_queries=plan.kept_queries,
+    )
     trace = Trace(record=record)
     backward = run_backward(plan.backward, given, saved, trace=trace, advance=advance, sinks=sinks)
     return TrainingRun(plan=plan, forward=first, recomputed=again, backward=backward)

@@ -32,7 +32,7 @@ MAY_BE_NONE = frozenset(
         "own_key_sums",
         "last_keys",
         "standing_sums",
-        "standing_rows",
+        "exchanged_positions",
     )
 )
 # Of dense problems, whose gradients may wait.
@@ -211,6 +211,11 @@ def _check_slots(problems: Problems, workload: Workload, dataflow: Dataflow, til
         _check_row_ring(problems, workload, tiles["ring_rows"])
     if "last_keys" in tiles and not problems.counts.kind.causal:
         raise InvalidInput(f"the last keys pass rows that stay under one causal mask, and the mask is {workload.mask}")
+    if "exchanged_positions" in tiles and not ("last_keys" in tiles or problems.counts.kind.dense):
+        raise InvalidInput(
+            f"positions stay at turns where every row needs every key, and the mask is {workload.mask}; under a causal"
+            " mask give it last_keys too"
+        )
     if not _TURNING_TILES.isdisjoint(tiles):
         _check_turns(problems, dataflow, tiles)
 

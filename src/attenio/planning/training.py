@@ -1,12 +1,14 @@
 """Plans of a training step: a forward and a backward pass, and what the first saves for the second.
 
     statistics       the forward pass also stores the log-sum-exp of every row that needs a key
-    outputs          the same, and outputs of the last rows stay in fast memory, where the backward pass finds them
+    outputs          the same, and outputs of the last rows stay in fast memory, where the backward pass finds them;
+                     under a causal mask all keys with their values do too, and beside all outputs the last queries
     probabilities    standard attention leaves the probabilities that it writes anyway, and tiled products read them
     nothing          the backward pass begins by running the forward pass again, which then stores the log-sum-exp
 
 Both passes have all of the fast memory, so the best step is made of the best passes; but for outputs that stay, which
-take what neither pass needs to read and write everything once.
+take what neither pass needs to read and write everything once, and so do queries. Keys that stay take nothing: the
+forward pass ends with all of them, and the backward pass begins with them.
 """
 
 from dataclasses import dataclass, field, replace
@@ -55,8 +57,8 @@ class TrainingPlan(AgainstBounds):
     """A forward and a backward plan, and the words that they move together.
 
     ``extra_words`` are those that neither plan counts by itself: what is stored for the backward pass, and a forward
-    pass that runs again, less the ``kept_outputs`` rows of outputs that the backward pass finds in fast memory.
-    ``moved_words`` has them in it.
+    pass that runs again, less the ``kept_outputs`` rows of outputs, ``kept_keys`` keys with values and
+    ``kept_queries`` that the backward pass finds in fast memory. ``moved_words`` has them in it.
     """
 
     workload: Workload
@@ -68,6 +70,8 @@ class TrainingPlan(AgainstBounds):
     moved_words: int
     peak_words: int
     kept_outputs: int = 0
+    kept_keys: int = 0
+    kept_queries: int = 0
     boundary: Boundary | None = field(default=None, compare=False, repr=False)
 
     def facts(self) -> dict[str, Any]:
@@ -130,7 +134,7 @@ def training_plan_for(
         return _plan(workload, fast_words, Saved.named(saved), problems)
     # Saving nothing moves as much as saving statistics, and a forward pass more.
     best = _plan(workload, fast_words, Saved.STATISTICS, problems)
-    if alone and _why_no_outputs(problems) is None and fast_words > _room_for_rings(workload, problems):
+    if alone and _why_no_outputs(problems) is None and fast_words >= _room_for_rings(workload, problems):
         best = min(best, _plan(workload, fast_words, Saved.OUTPUTS, problems), key=lambda plan: plan.moved_words)
     if not knows_forms_of(workload, Dataflow.TILED_PRODUCTS):
         return best
@@ -181,16 +185,21 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
         )
     forwards, backwards = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
     statistics = problems.runs * problems.group * problems.counts.touched_rows * problems.intermediate_words
-    kept = 0
+    kept, keys, queries = 0, 0, 0
     match saved:
         case Saved.STATISTICS:
             forward, backward = (_best(way, fast_words, problems) for way in (forwards, backwards))
             extra = statistics
         case Saved.OUTPUTS:
             forward, backward = _rings(workload, fast_words, problems)
-            kept = (fast_words - max(forward.peak_words, backward.peak_words)) // problems.value_dim
-            kept = min(kept, problems.group * problems.counts.touched_rows)
+            free = fast_words - max(forward.peak_words, backward.peak_words)
+            rows = problems.group * problems.counts.touched_rows
+            kept = min(free // problems.value_dim, rows)
             extra = statistics - kept * problems.value_dim
+            if _keys_stay(problems):
+                keys, queries = problems.counts.keys, min((free - rows * problems.value_dim) // problems.d, rows)
+                queries = max(queries, 0)
+                extra -= keys * (problems.d + problems.value_dim) + queries * problems.d
         case Saved.PROBABILITIES:
             granularity = problems.granularity
             forward = best_plan_for(forwards, fast_words, dataflow=Dataflow.STANDARD, granularity=granularity)
@@ -209,8 +218,10 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
         saved=saved,
         extra_words=extra,
         moved_words=forward.moved_words + backward.moved_words + extra,
-        peak_words=max(forward.peak_words, backward.peak_words) + kept * problems.value_dim,
+        peak_words=max(forward.peak_words, backward.peak_words) + kept * problems.value_dim + queries * problems.d,
         kept_outputs=kept,
+        kept_keys=keys,
+        kept_queries=queries,
     )
 
 
@@ -223,13 +234,26 @@ def _why_no_outputs(problems: Problems) -> str | None:
     return None
 
 
+def _keys_stay(problems: Problems) -> bool:
+    """Whether keys that the forward pass leaves are what the backward pass begins with, and rows take their places."""
+    counts = problems.counts
+    return (
+        bool(counts.kind.causal) and problems.group == 1 and counts.keys <= counts.rows and not problems.values_in_keys
+    )
+
+
 def _ring_tiles(problems: Problems) -> tuple[tuple[Dataflow, Tiles], tuple[Dataflow, Tiles]]:
-    """Tiles with which either pass reads and writes everything once: slots for all that a row, or a key, needs."""
+    """Tiles with which either pass reads and writes everything once: slots for all that a row, or a key, needs.
+
+    Or the backward pass has rows in the places of keys that are done.
+    """
     band = problems.counts.only_band
     assert band is not None
     keys, rows = (max(1, int(pattern.longest_row)) for pattern in (band, band.transposed))
     forward = Tiles.of(query_tile=1, kept_keys=keys, value_columns=problems.value_dim)
     backward = Tiles.of(key_tile=1, kept_rows=rows)
+    if _keys_stay(problems):
+        backward = Tiles.of(last_keys=keys, key_tile=1, standing_sums=0, exchanged_positions=0)
     return (Dataflow.KEPT_KEYS, forward), (Dataflow.KEPT_ROW_GRADIENTS, backward)
 
 

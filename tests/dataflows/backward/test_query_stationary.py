@@ -56,8 +56,9 @@ def test_slots_for_keys_and_their_gradients_move_and_hold_what_their_closed_form
 def test_from_three_halves_to_twice_nd_gradients_of_keys_that_stay_save_a_turn_of_four_words_for_two():
     n, d = 256, 16
     for share in (1.75, 1.95):
-        plan = best_plan_for(Workload(n=n, d=d, direction="backward"), int(share * n * d))
-        assert plan.dataflow is Dataflow.QUERY_STATIONARY and plan.tiles["stacked_rows"] == n // 2
+        workload = Workload(n=n, d=d, direction="backward")
+        plan = best_plan_for(workload, int(share * n * d), dataflow="query-stationary")
+        assert plan.tiles["stacked_rows"] == n // 2
         saved = 2 * d + plan.tiles["key_sums"] * 4 * d
         assert plan.moved_words == execute(plan).moved_words == n * (14 * d + 1) - saved
 

@@ -29,6 +29,7 @@ from attenio.dataflows.backward.standing_sinks import StandingSinks
 from attenio.dataflows.backward.staying_sums import key_sums, row_sums
 from attenio.dataflows.backward.taking_turns import turns_of_keys, turns_of_rows
 from attenio.dataflows.backward.tiled_products import tiled_products
+from attenio.dataflows.backward.turning_tiles import turning_tiles
 from attenio.dataflows.backward.two_pass import two_pass
 from attenio.dataflows.backward.waiting_keys import waiting_keys
 from attenio.dataflows.backward.waiting_rows import waiting_rows
@@ -126,7 +127,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             sums = row_sums if "row_sums" in plan.tiles else tiled
             ring = row_ring if "ring_rows" in plan.tiles else sums
             other = waiting_keys if "waiting_keys" in plan.tiles else ring
-            last = causal_sums if "last_keys" in plan.tiles else other
+            turning = turning_tiles if "exchanged_positions" in plan.tiles else other
+            last = causal_sums if "last_keys" in plan.tiles else turning
             run = rolling_keys if "rolling_keys" in plan.tiles else last
             run(problem, plan.tiles, fast)
         case _:

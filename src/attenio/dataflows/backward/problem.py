@@ -26,7 +26,8 @@ class BackwardProblem(Problem):
     """The query heads of one KV head: their dO, saved O and log-sum-exp L come in, dQ, dK and dV go out.
 
     ``d_sinks``: sums of the gradients of the sinks of its heads, (group, 1), where they have any. The outputs of the
-    last ``kept_outputs`` rows are in fast memory since the forward pass.
+    last ``kept_outputs`` rows are in fast memory since the forward pass, and its keys and values if ``keys_stayed``,
+    with the last ``kept_queries``.
     """
 
     dO: SlowArray
@@ -36,20 +37,24 @@ class BackwardProblem(Problem):
     dV: SlowArray
     d_sinks: Values | None = None
     kept_outputs: int = 0
+    keys_stayed: bool = False
+    kept_queries: int = 0
 
 
 @dataclass(frozen=True)
 class SavedValues:
     """What a forward pass leaves for the backward one: outputs, and the log-sum-exp of every row of scores.
 
-    Also its probabilities by batch, head and segment, if it saved them, and how many rows of outputs it left in fast
-    memory, the last ones.
+    Also its probabilities by batch, head and segment, if it saved them, how many rows of outputs it left in fast
+    memory, the last ones, whether it left all keys and values there, and how many of the last queries.
     """
 
     output: Float32
     log_sum_exp: Float32
     probabilities: Mapping[tuple[int, int, int], Float32] | None = None
     kept_outputs: int = 0
+    keys_stayed: bool = False
+    kept_queries: int = 0
 
 
 def saved_by_forward(
@@ -116,6 +121,8 @@ def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
                 advance=shared.advance,
                 first_head=heads.start,
                 kept_outputs=shared.saved.kept_outputs,
+                keys_stayed=shared.saved.keys_stayed,
+                kept_queries=shared.saved.kept_queries,
             )
             yield problem
             shared.gradients.dq[rows] = problem.dQ.values.reshape(stacked["Q"].shape)

@@ -9,6 +9,7 @@ from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
 from attenio.planning.words import causal_sums as causal
 from attenio.planning.words import taking_turns as turns
+from attenio.planning.words import turning_tiles as turning
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys, exchanged_key_words, held_at_turns
 from attenio.planning.words.exchanged_rows import ExchangedRows, ExchangeSizes, exchanged_held, exchanged_words
@@ -36,6 +37,7 @@ from attenio.planning.words.row_ring import held_words as held_by_rows
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots, words_that_pass
 from attenio.planning.words.taking_turns import TakingTurns
+from attenio.planning.words.turning_tiles import TurningTiles
 from attenio.planning.words.waiting_rows import WaitingRows, held_words, read_again
 
 
@@ -111,6 +113,10 @@ def _causal_sizes(phase: CausalSums, tiles: Tiles) -> causal.Sizes:
     return causal.Sizes(*(tiles[name] for name in phase[:4]))
 
 
+def _turning_sizes(phase: TurningTiles, tiles: Tiles) -> turning.Sizes:
+    return turning.Sizes(*(tiles[name] for name in phase[:3]))
+
+
 def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tiles: Tiles) -> Counts:
     """Words of one head whose rows come and go one by one, or exchange values for outputs."""
     if isinstance(phase, ExchangedRows):
@@ -165,6 +171,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return 0
         case CausalSums():
             return int(causal.words_of_turns(phase, (counts.rows, counts.keys), _causal_sizes(phase, tiles)))
+        case TurningTiles():
+            return int(turning.words_of_turns(phase, (counts.rows, counts.keys), _turning_sizes(phase, tiles)))
         case WholeRows():
             a = tiles[phase.tile]
             return int(group * (phase.loads * counts.key_loads(a) + phase.live * counts.live_rows(a)))
@@ -208,6 +216,8 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(min(tiles[phase.slots], counts.keys) * phase.per_slot + phase.beside)
         case CausalSums():
             return int(causal.held_words(phase, (counts.rows, counts.keys), _causal_sizes(phase, tiles)))
+        case TurningTiles():
+            return int(turning.held_words(phase, (counts.rows, counts.keys), _turning_sizes(phase, tiles)))
         case RowRing():
             return int(held_by_rows(phase, counts.ring_rows, min(tiles[phase.slots], counts.rows)))
         case WholeRows():

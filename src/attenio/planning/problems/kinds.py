@@ -25,6 +25,7 @@ from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.taking_turns import TakingTurns
+from attenio.planning.words.turning_tiles import TurningTiles
 from attenio.planning.words.waiting_rows import WaitingRows
 
 
@@ -94,7 +95,15 @@ def _takes(phase: Phase, kind: Kind, *, all_roll: bool) -> Counts:
             return kind.keys_roll if phase.together else True
         case RollingTile():
             return kind.keys_roll if phase.across else kind.rows_roll if all_roll else kind.rows_alone
-        case WaitingRows() | StackedRows() | ExchangedKeys() | StayingSums() | TakingTurns() | LeftOver():
+        case (
+            WaitingRows()
+            | StackedRows()
+            | ExchangedKeys()
+            | StayingSums()
+            | TakingTurns()
+            | LeftOver()
+            | TurningTiles()
+        ):
             return kind.dense
         case KeyRing():
             return kind.band

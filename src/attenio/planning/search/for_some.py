@@ -22,6 +22,8 @@ from attenio.planning.words.row_ring import held_words as held_by_rows
 from attenio.planning.words.stacked_rows import StackedRows, best_stacked_rows, stacked_floor
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.taking_turns import TakingTurns, best_taking_turns, shape_of, turns_floor
+from attenio.planning.words.turning_tiles import TurningTiles, best_turning_tiles
+from attenio.planning.words.turning_tiles import turns_floor as turning_floor
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows
 
 ForSome = OfBands | OfDense
@@ -79,14 +81,17 @@ def _best_for_dense(
             words, tile, slots = best_stacked_rows(sums, inf if spare is None else spare)
             return words, {phase.tile: tile, phase.slots: slots}
         case ExchangedKeys():
-            if (at_turns := _at_turns(problems, phase, fast_words)) is None:
+            if (kept := _at_turns(problems, phase, fast_words)) is None:
                 return None
-            moved, tile, slots = at_turns
+            moved, tile, slots = kept
             return moved, {phase.tile: tile, phase.slots: slots}
         case TakingTurns():
             shape = shape_of(phase, problems.group, counts.rows, counts.keys)
             words, turning = best_taking_turns(phase, shape, fast_words, inf if spare is None else spare)
             return (words, dict(zip(phase[:3], turning, strict=True))) if turning.tile >= 1 else None
+        case TurningTiles():
+            words, at_turns = best_turning_tiles(phase, (counts.rows, counts.keys), fast_words)
+            return (words, dict(zip(phase[:3], at_turns, strict=True))) if at_turns.tile >= 1 else None
         case LeftOver():
             words, sizes = best_left_over(phase, (problems.group * counts.rows, counts.keys), fast_words)
             return (int(words), dict(zip(phase[:4], sizes, strict=True))) if min(sizes.rows, sizes.keys) >= 1 else None
@@ -176,6 +181,8 @@ def _floor_for_dense(problems: Problems, phase: OfDense, fast_words: int) -> flo
             return inf if (at_turns := _at_turns(problems, phase, fast_words)) is None else float(at_turns[0])
         case TakingTurns():
             return turns_floor(phase, shape_of(phase, problems.group, counts.rows, counts.keys), fast_words)
+        case TurningTiles():
+            return turning_floor(phase, (counts.rows, counts.keys), fast_words)
         case LeftOver():
             return left_over_floor(phase, (problems.group * counts.rows, counts.keys), fast_words)
         case _:

@@ -24,6 +24,7 @@ from attenio.planning.sweeping.stacked_rows import (
     best_of_exchanged,
     best_of_left_over,
     best_of_stacked,
+    best_of_turning,
     best_of_turns,
     stacked_floors,
 )
@@ -48,6 +49,7 @@ from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.taking_turns import TakingTurns
+from attenio.planning.words.turning_tiles import TurningTiles
 from attenio.planning.words.waiting_rows import WaitingRows, best_waiting_rows, held_words
 
 Floats = NDArray[np.float64]
@@ -152,6 +154,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = best_of_left_over(cases, phase)
             case TakingTurns():
                 more, held, tiles = best_of_turns(cases, phase)
+            case TurningTiles():
+                more, held, tiles = best_of_turning(cases, phase)
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
@@ -300,7 +304,7 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
         case WaitingRows():
             words, _, tiles = _waiting(cases, phase)
             return np.where(tiles[phase.slots] >= 1, words, np.inf)
-        case StackedRows() | StayingSums() | TakingTurns() | LeftOver() | ExchangedKeys():
+        case StackedRows() | StayingSums() | TakingTurns() | LeftOver() | ExchangedKeys() | TurningTiles():
             return stacked_floors(cases, phase)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))

@@ -3,11 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.sweeping.cases import Cases, Ints
-from attenio.planning.words.causal_sums import CausalSums, best_of_many
-from attenio.planning.words.causal_sums import held_words as held_by_causal
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import ceil_div
+from attenio.planning.sweeping.cases import Cases, Ints, take
+from attenio.planning.words import causal_sums as causal
+from attenio.planning.words.causal_sums import MOST_TILES, CausalSums
 from attenio.planning.words.form import KeyRing
 from attenio.planning.words.row_ring import RowRing, held_words, ring_rows
+from attenio.planning.words.turn_rooms import FEW, NEVER
 
 
 def _ring_of(cases: Cases, phase: KeyRing | RowRing) -> tuple[Ints, Ints]:
@@ -30,9 +33,32 @@ def ring_floor(cases: Cases, phase: KeyRing | RowRing) -> NDArray[np.float64]:
     return np.where(_ring_of(cases, phase)[1] <= cases.fast_words, 0.0, np.inf)
 
 
+def moves_on(cases: Cases) -> NDArray[np.bool_]:
+    """Where one mask is causal, and not all rows need all keys."""
+    band = cases.band
+    causal = (band.right == 0) & (band.end_key(0 * band.rows) < band.keys) & np.logical_not(band.is_window)
+    return np.asarray(causal)
+
+
 def best_of_causal(cases: Cases, phase: CausalSums) -> tuple[Ints, Ints, dict[str, Ints]]:
     """Words that come again, those held, and tiles, in causal cases in which some fit."""
     shape = np.asarray(cases.rows), np.asarray(cases.keys)
     words, sizes = best_of_many(phase, shape, cases.fast_words)
     tiles = dict(zip(phase[:4], (np.asarray(each) for each in sizes), strict=True))
-    return np.asarray(words), np.asarray(held_by_causal(phase, shape, sizes)), tiles
+    return np.asarray(words), np.asarray(causal.held_words(phase, shape, sizes)), tiles
+
+
+def best_of_many(phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts) -> tuple[Ints, causal.Sizes]:
+    """As ``best_causal_sums`` for every case: those of few keys and those of many by themselves."""
+    keys, (longest, most) = shape[1], causal.most_that_fit(phase, shape, fast_words)
+    fits = longest >= keys
+    words = np.where(fits, 0, NEVER)
+    sizes = causal.Sizes(np.where(fits, 1, 0), np.where(fits, keys, 0), 0 * words, 0 * words)
+    few_tiles = ~fits & (most >= 1) & (ceil_div(keys - longest, np.maximum(most, 1)) <= MOST_TILES)
+    for of_few_keys in (True, False):
+        index = np.flatnonzero(few_tiles & ((keys <= FEW) == of_few_keys))
+        if index.size:
+            least, best = causal.best_of_few_tiles(*take((phase, shape, fast_words), index))
+            for every, some in zip((words, *sizes), (least, *best), strict=True):
+                every[index] = some
+    return words, sizes

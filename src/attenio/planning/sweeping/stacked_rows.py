@@ -5,14 +5,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Cases, Ints, take
+from attenio.planning.words import turning_tiles as turning
 from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_keys, held_at_turns, may_turn
 from attenio.planning.words.left_over import LeftOver, best_left_over, held_words
 from attenio.planning.words.stacked_rows import StackedRows, TilesAndSlots
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
 from attenio.planning.words.taking_turns import NEVER, TakingTurns, best_of_many, shape_of
 from attenio.planning.words.taking_turns import held_words as held_by_turns
+from attenio.planning.words.turn_rooms import FEW
+from attenio.planning.words.turning_tiles import TurningTiles
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +28,9 @@ def stacked_of(cases: Cases, phase: StackedRows | StayingSums) -> TilesAndSlots[
     return tiles_and_slots(every, (cases.group, cases.rows, cases.keys), cases.fast_words)
 
 
-def stacked_floors(cases: Cases, phase: StackedRows | StayingSums | TakingTurns | LeftOver | ExchangedKeys) -> Floats:
+def stacked_floors(
+    cases: Cases, phase: StackedRows | StayingSums | TakingTurns | LeftOver | ExchangedKeys | TurningTiles
+) -> Floats:
     """Words that no tiles go below, of dense cases; infinite where none fit."""
     match phase:
         case LeftOver():
@@ -32,6 +38,8 @@ def stacked_floors(cases: Cases, phase: StackedRows | StayingSums | TakingTurns 
             return np.where((tiles[phase.rows] >= 1) & (tiles[phase.keys] >= 1), words, np.inf)
         case ExchangedKeys():
             return _floor_at_turns(cases, phase)
+        case TurningTiles():
+            return _turning_floors(cases, phase)
         case TakingTurns():
             words, _, _ = best_of_turns(cases, phase)
             return np.where(words < NEVER, words, np.inf)
@@ -78,6 +86,44 @@ def best_of_turns(cases: Cases, phase: TakingTurns) -> tuple[Ints, Ints, dict[st
     words, sizes = best_of_many(phase, shape, cases.fast_words)
     tiles = dict(zip(phase[:3], (np.asarray(each) for each in sizes), strict=True))
     return np.asarray(words), np.asarray(held_by_turns(phase, shape, sizes)), tiles
+
+
+def best_of_turning(cases: Cases, phase: TurningTiles) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """The same of positions that stay at turns."""
+    shape = np.asarray(cases.rows), np.asarray(cases.keys)
+    words, sizes = best_of_many_turning(phase, shape, cases.fast_words)
+    tiles = dict(zip(phase[:3], (np.asarray(each) for each in sizes), strict=True))
+    held = np.asarray(turning.held_words(phase, shape, sizes._replace(tile=np.maximum(sizes.tile, 1))))
+    return words, held, tiles
+
+
+def _turning_floors(cases: Cases, phase: TurningTiles) -> Floats:
+    """Words that no tiles go below: of as few as fit, or of more."""
+    shape = np.asarray(cases.rows), np.asarray(cases.keys)
+    most, several = np.asarray(turning.most_keys(phase, shape, cases.fast_words)), np.minimum(*shape) >= 2
+    floors = np.full(len(cases), np.inf)
+    for tiles in range(2, turning.MOST_TILES + 1):
+        fits = several & (ceil_div(shape[1], tiles) <= most)
+        found = turning.floor_of(phase, shape, cases.fast_words, tiles)
+        floors = np.where(fits, np.minimum(floors, found), floors)
+    return floors
+
+
+def best_of_many_turning(
+    phase: TurningTiles, shape: tuple[Ints, Ints], fast_words: Counts
+) -> tuple[Ints, turning.Sizes]:
+    """As ``best_turning_tiles`` for every case: those of few positions and those of many by themselves."""
+    (rows, keys), most = shape, np.asarray(turning.most_keys(phase, shape, fast_words))
+    words = NEVER + 0 * rows
+    sizes = turning.Sizes(0 * words, 0 * words, 0 * words)
+    may = (rows >= 2) & (most >= 1) & (keys <= turning.MOST_TILES * most)
+    for few in (True, False):
+        index = np.flatnonzero(may & ((rows <= FEW) == few))
+        if index.size:
+            least, best = turning.best_of_few_tiles(*take((phase, shape, fast_words), index))
+            for every, some in zip((words, *sizes), (least, *best), strict=True):
+                every[index] = some
+    return words, sizes
 
 
 def best_tiles_of_stacked(words: TilesAndSlots[Any], limit: Ints) -> tuple[Ints, Ints, Ints]:

@@ -10,11 +10,13 @@ from attenio.planning.problems.counting import seen_by
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
 from attenio.planning.sweeping.columns import tile_columns
 from attenio.planning.sweeping.forms import ROUNDING, Plans, floors, plans, promising
+from attenio.planning.sweeping.rings import moves_on
 from attenio.planning.sweeping.solution import Solution
 from attenio.planning.training import Saved
 from attenio.planning.words.backward.tiled_products import reading_forms
+from attenio.planning.words.causal_sums import CausalSums, Sizes, held_words
 from attenio.planning.words.dataflows import forms_of
-from attenio.planning.words.form import KeptTile
+from attenio.planning.words.form import Form, KeptTile
 from attenio.planning.words.standard import forms as standard_forms
 from attenio.workload import Direction
 
@@ -65,17 +67,27 @@ def _statistics(cases: Cases) -> Ints:
 
 def _offer_outputs(cases: Cases, best: _Steps) -> None:
     """Offer passes that read and write everything once, with outputs that stay in what they leave of fast memory."""
-    index = np.flatnonzero(cases.once & (cases.row_unit == 1) & (cases.key_unit == 1))
-    if not index.size:
-        return
-    cases = take(cases, index)
+    may = cases.once & (cases.row_unit == 1) & (cases.key_unit == 1)
+    keys_stay = moves_on(cases) & (cases.group == 1) & (cases.keys <= cases.rows)
+    for with_keys in (False, True):
+        index = np.flatnonzero(may & (keys_stay == with_keys))
+        if index.size:
+            _offer_outputs_of(take(cases, index), best, index, with_keys=with_keys)
+
+
+def _offer_outputs_of(cases: Cases, best: _Steps, index: Ints, *, with_keys: bool) -> None:
+    """The same of cases in which keys stay too, or of others."""
     forward = _ring(cases, Dataflow.KEPT_KEYS)
-    backward = _ring(cases, Dataflow.KEPT_ROW_GRADIENTS)
+    backward = _rows_for_keys(cases) if with_keys else _ring(cases, Dataflow.KEPT_ROW_GRADIENTS)
     beside = cases.fast_words - np.maximum(forward.peak, backward.peak)
-    stay = np.minimum(beside // cases.value_dim, cases.group * cases.touched_rows) * cases.value_dim
-    some = np.flatnonzero(beside >= 0)
-    passes, extra = take((forward, backward), some), _statistics(cases) - stay
-    best.offer(index[some], Saved.OUTPUTS, passes, extra[some], stay[some])
+    rows, some = cases.group * cases.touched_rows, np.flatnonzero(beside >= 0)
+    stay = np.minimum(beside // cases.value_dim, rows) * cases.value_dim
+    if with_keys:
+        stay = stay + np.maximum(np.minimum((beside - rows * cases.value_dim) // cases.d, rows), 0) * cases.d
+    extra = _statistics(cases) - stay
+    if with_keys:
+        extra = extra - cases.keys * (cases.d + cases.value_dim)
+    best.offer(index[some], Saved.OUTPUTS, take((forward, backward), some), extra[some], stay[some])
 
 
 def _ring(cases: Cases, dataflow: Dataflow) -> Solution:
@@ -92,6 +104,26 @@ def _ring(cases: Cases, dataflow: Dataflow) -> Solution:
     ring = Solution.empty(len(cases))
     ring.offer(np.arange(len(cases), dtype=np.int64), (0, dataflow, form.names), Plans(words, peak, sizes))
     return ring
+
+
+def _rows_for_keys(cases: Cases) -> Solution:
+    """All keys first, and rows in the places of those that are done."""
+    form = next(form for form in cases.forms(forms_of(Dataflow.KEPT_ROW_GRADIENTS)) if _is_causal(form))
+    form = cases.of_every_case(form)
+    (phase,) = form.phases
+    assert isinstance(phase, CausalSums)
+    none = 0 * cases.keys
+    sizes = Sizes(none + 1, cases.keys, none, none)
+    peak = np.asarray(held_words(phase, (cases.rows, cases.keys), sizes))
+    found = Solution.empty(len(cases))
+    tiles = dict(zip(phase[:4], sizes, strict=True))
+    offers = Plans(form.fixed.of(cases) + none, peak, tiles)
+    found.offer(np.arange(len(cases), dtype=np.int64), (0, Dataflow.KEPT_ROW_GRADIENTS, form.names), offers)
+    return found
+
+
+def _is_causal(form: Form) -> bool:
+    return isinstance(form.phases[0], CausalSums)
 
 
 def _offer_probabilities(cases: Cases, best: _Steps) -> None:

@@ -11,167 +11,222 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, floor_div, larger, smaller, sum_clipped, where
+from attenio.planning.words.turn_rooms import FEW, NEVER, TurnRoom, at_turn, quotient, staying_tried
 
 Ints = NDArray[np.int64]
 # In more tiles there is next to nothing to save.
 MOST_TILES = 4
-# Up to so many keys in a tile every tile is tried; of larger ones those between which words are linear.
-_FEW = 16
-# More than any memory has.
-NEVER = 2**60
 
 
 class CausalSums(NamedTuple):
     """Tiles of b of the m keys of a causal problem stay while its n positions pass, and the last q keys pass positions.
 
-    Before the last keys, t of the last positions stay all the time, and sums of s of the last have places of their own.
-    After every tile the r positions that are left come again, ``loads`` words but for those that stay, ``travels`` more
-    for those whose sums have no place; the first time that one leaves it stores ``once``. It holds b*per_key +
-    (t+1)*per_row + (s+1)*per_sum + ``beside`` words, then for the last keys per_key + r*(per_row + per_sum) +
-    ``beside``. Words of positions are of all heads of a group. Positions stay only where all that are left after the
-    first tile have places for their sums.
+    Sums of s of the last positions have places of their own. Of the r positions that are left after a tile, the first x
+    stay for the next one, or for the last keys, b at most and none where keys are more than positions: at this turn
+    gradients of keys and of positions give way to each other. The others come again, ``loads`` words, ``travels`` more
+    for those whose sums have no place; the first time that one leaves it stores ``once``. Words of positions are of all
+    heads of a group.
+
+    Tiles take the room of turns, and sums of s positions beside. For the last keys all r positions that are left are
+    there, sums of min(r, s + x) of them, and keys stay; or all of these have sums, whichever is less.
     """
 
     tile: str
     last: str
     sums: str
-    rows: str
-    per_key: Counts
-    per_row: Counts
-    per_sum: Counts
-    beside: Counts
+    exchanged: str
+    room: TurnRoom
     loads: Counts
     travels: Counts
     once: Counts
 
 
 class Sizes(NamedTuple):
-    """Keys of a tile, the last keys, sums that have places, and positions that stay."""
+    """Keys of a tile, the last keys, sums that have places, and positions that stay at a turn."""
 
     tile: Counts
     last: Counts
     sums: Counts
-    rows: Counts
+    exchanged: Counts
 
 
 def cut(shape: tuple[Counts, Counts], sizes: Sizes) -> Sizes:
     """No more than there are."""
     rows, keys = shape
-    tile, last = smaller(sizes.tile, keys), smaller(sizes.last, keys)
-    return Sizes(tile, last, smaller(sizes.sums, rows), smaller(sizes.rows, smaller(rows, last)))
+    last = smaller(sizes.last, keys)
+    tile = larger(smaller(sizes.tile, keys - last), 1)
+    exchanged = where((keys <= rows) & (last < keys), smaller(sizes.exchanged, tile), 0)
+    return Sizes(tile, last, smaller(sizes.sums, rows), exchanged)
 
 
 def held_words(phase: CausalSums, shape: tuple[Counts, Counts], sizes: Sizes) -> Counts:
     """Words held at once."""
-    (rows, keys), sizes = shape, cut(shape, sizes)
-    tiles = sizes.tile * phase.per_key + (sizes.rows + 1) * phase.per_row + (sizes.sums + 1) * phase.per_sum
-    last = phase.per_key + smaller(rows, sizes.last) * (phase.per_row + phase.per_sum)
-    either = larger(where(sizes.last < keys, tiles, 0), where(sizes.last > 0, last, 0))
-    return either + phase.beside
+    room = phase.room
+    (rows, keys), (tile, last, sums, exchanged) = shape, cut(shape, sizes)
+    left = smaller(rows, last + (ceil_div(keys - last, tile) - 1) * tile)
+    tiles = sums * room.per_sum + larger(
+        tile * room.per_key + room.per_row + room.per_sum,
+        tile * room.per_input + at_turn(room, tile, smaller(exchanged, left), left - sums),
+    )
+    either = larger(where(last < keys, tiles, 0), where(last > 0, _for_last(phase, shape, sizes), 0))
+    return either + room.beside
+
+
+def _for_last(phase: CausalSums, shape: tuple[Counts, Counts], sizes: Sizes) -> Counts:
+    """Words for the last keys."""
+    room = phase.room
+    (rows, _), (_, last, sums, exchanged) = shape, cut(shape, sizes)
+    left = smaller(rows, last)
+    gradients, stay = room.per_key - room.per_input, smaller(exchanged, left)
+    # dQ in hand takes the room of dK and dV, but where the first positions have places for theirs
+    in_hand = larger(gradients, where(stay > 0, 0, room.per_sum))
+    some = (last - left) * room.per_input + smaller(left, sums + stay) * room.per_sum + in_hand
+    return left * room.per_row + room.per_input + smaller(some, left * room.per_sum + gradients)
 
 
 def words_of_turns(phase: CausalSums, shape: tuple[Counts, Counts], sizes: Sizes) -> Counts:
     """Words of all that comes again."""
     (rows, keys), (tile, last, sums, stay) = shape, cut(shape, sizes)
     tiles = ceil_div(keys - last, tile)
-    left, first = smaller(rows, last), smaller(rows, larger(keys - tile, last))
-    begin = keys - tiles * tile  # after a turn j tiles before the last keys, j*tile more than that are left
+    first = smaller(rows, last + (tiles - 1) * tile)
 
     def after(kept: Counts) -> Counts:
-        """How many come again of all but so many, at all turns."""
-        inner = sum_clipped(1, larger(tiles - 1, 0), tile, begin - kept, larger(rows - kept, 0))
-        return where(tiles > 0, inner + larger(left - kept, 0), 0)
+        """How many come again of all but so many, at all turns: j tiles before the last keys j*tile more are left."""
+        return sum_clipped(0 * tiles, tiles - 1, tile, last - kept, larger(rows - kept, 0))
 
-    words = phase.loads * after(stay) + phase.travels * after(sums)
-    return words + where(tiles > 0, phase.once * larger(first - stay, 0), 0)
+    words = phase.loads * after(stay) + phase.travels * after(sums + stay) + phase.once * larger(first - stay, 0)
+    return where(tiles > 0, words, 0)
 
 
 def best_causal_sums(phase: CausalSums, shape: tuple[int, int], fast_words: int) -> tuple[int, Sizes]:
-    """The fewest words and the sizes that move them; tiles of less than one where nothing fits in few tiles.
+    """The fewest words and the sizes that move them; tiles of less than one where nothing fits in few tiles."""
+    keys, (longest, most) = shape[1], most_that_fit(phase, shape, fast_words)
+    if longest >= keys:
+        return 0, Sizes(1, keys, 0, 0)
+    if most < 1 or (fewest := ceil_div(keys - longest, most)) > MOST_TILES:
+        return NEVER, Sizes(0, 0, 0, 0)
+    words, sizes = best_of_few_tiles(phase, (np.asarray(shape[0]), np.asarray(keys)), fast_words, fewest)
+    return int(words), Sizes(*(int(size) for size in sizes))
 
-    The last keys begin where what is left fits, after as few tiles as possible. With so many tiles the least and the
-    largest tile are tried, and those from which on all sums have places, or all that are left for the last keys.
+
+def best_of_few_tiles(
+    phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts, fewest: int = 1
+) -> tuple[Ints, Sizes]:
+    """The same in many cases at once, all of them of few keys or none, in ``fewest`` tiles or more.
+
+    2^60 words where nothing fits in few tiles. For so many tiles words are convex in all sizes, but for rounding: sizes
+    are tried where several rooms are full, or where more of one of them is no use.
     """
-    (rows, keys), (most, longest) = shape, _most(phase, shape, fast_words)
-    best, found, loads, travels = NEVER, Sizes(0, 0, 0, 0), phase.loads, phase.travels
-    if most < 1 or -(-(keys - longest) // most) > MOST_TILES:
-        return best, found
-    free = fast_words - phase.beside - phase.per_row - phase.per_sum
-    for size in dict.fromkeys(max(min(tile, most), 1) for tile in _tried(phase, keys, free, (most, longest))):
-        tiles = -(-(keys - longest) // size)
-        if tiles > MOST_TILES:
-            continue
-        last, room = max(keys - tiles * size, 0), free - size * phase.per_key
-        first = min(rows, max(keys - size, last))
-        sums, stay = max(min(room // phase.per_sum, first), 0), 0
-        if sums >= first:
-            stay = max(min((room - sums * phase.per_sum) // phase.per_row, rows, last), 0)
-        words = phase.once * (first - stay) if tiles else 0
-        for turn in range(1, tiles + 1):
-            left = min(rows, max(keys - turn * size, last))
-            words += loads * (left - stay) + travels * max(0, left - sums)
-        if words < best:
-            best, found = words, Sizes(size, last, sums, stay)
-    return best, found
+    keys, few = shape[1], bool(np.all(shape[1] <= FEW))
+    of_one = np.ones(np.broadcast_shapes(np.shape(keys), np.shape(fast_words)), dtype=np.int64)
+    tiles = np.multiply.outer(np.arange(fewest, MOST_TILES + 1, dtype=np.int64), of_one)
+    every = np.arange(FEW + 1, dtype=np.int64)
+    tried = np.multiply.outer(every[1:], 0 * tiles + 1) if few else _tiles_tried(phase, shape, fast_words, tiles)
+    tile = np.maximum(np.minimum(tried, ceil_div(keys, tiles)), 1)
+    room = _Room(phase, shape, fast_words, tile, np.maximum(keys - tiles * tile, 0))
+    words, stay, sums = room.words(np.multiply.outer(every, 0 * tile + 1) if few else room.exchanges_tried())
+    flat = words.reshape(-1, *of_one.shape)
+    place = np.argmin(flat, axis=0), *np.indices(of_one.shape)
+    of_tile = place[0] % (tile.size // of_one.size), *place[1:]
+    tile, last = (each.reshape(-1, *of_one.shape)[of_tile] for each in (tile, room.last))
+    sums, stay = (each.reshape(flat.shape)[place] for each in (sums, stay))
+    return flat[place], Sizes(tile, last, sums, stay)
 
 
-def best_of_many(phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts) -> tuple[Ints, Sizes]:
-    """The same for many cases."""
-    rows, keys = shape
-    most, longest = (np.asarray(each) for each in _most(phase, shape, fast_words))
-    free = fast_words - phase.beside - phase.per_row - phase.per_sum
-    best, found = NEVER + 0 * rows, Sizes(0 * rows, 0 * rows, 0 * rows, 0 * rows)
-    for tile in _tried(phase, keys, free, (most, longest)):
-        size = np.maximum(np.minimum(tile, most), 1)
-        tiles = ceil_div(keys - longest, size)
-        fits = (most >= 1) & (tiles <= MOST_TILES)
-        if not fits.any():
-            continue
-        last, room = np.maximum(keys - tiles * size, 0), free - size * phase.per_key
-        first = np.minimum(rows, np.maximum(keys - size, last))
-        sums = np.maximum(np.minimum(room // phase.per_sum, first), 0)
-        stay = np.minimum((room - sums * phase.per_sum) // phase.per_row, np.minimum(rows, last))
-        sizes = Sizes(size, last, sums, np.where(sums >= first, np.maximum(stay, 0), 0))
-        words = np.where(fits, words_of_turns(phase, shape, sizes), NEVER)
-        less = words < best
-        best = np.where(less, words, best)
-        found = Sizes(*(np.where(less, new, old) for new, old in zip(sizes, found, strict=True)))
-    return best, found
+class _Room(NamedTuple):
+    """Tiles with what is left for the last keys, and the room beside them."""
+
+    phase: CausalSums
+    shape: tuple[Ints, Ints]
+    fast_words: Counts
+    tile: Ints
+    last: Ints
+
+    @property
+    def at_turn(self) -> Ints:
+        """Words beside keys at a turn."""
+        return np.asarray(self.fast_words - self.phase.room.beside - self.tile * self.phase.room.per_input)
+
+    def exchanges_tried(self) -> Ints:
+        """Positions that may stay at a turn."""
+        return np.stack(staying_tried(self.phase.room, self.tile, self.at_turn, self.sums_for_last[0]))
+
+    @property
+    def sums_for_last(self) -> tuple[Ints, Ints]:
+        """Places for sums beside the last keys if no positions stay, and if some do, theirs among them."""
+        room, (rows, _) = self.phase.room, self.shape
+        left, gradients = np.minimum(rows, self.last), room.per_key - room.per_input
+        free = self.fast_words - room.beside - left * room.per_row - room.per_input
+        every = (free >= left * room.per_sum + gradients) | (self.last == 0)
+        beside = free - (self.last - left) * room.per_input - gradients
+        none, some = ((beside - hand) // room.per_sum for hand in (larger(room.per_sum - gradients, 0), 0))
+        # in the end as many as positions are enough
+        none, some = (np.where(every | (places >= left), 2 * rows, places) for places in (none, some))
+        return none, some
+
+    def words(self, exchanged: Ints) -> tuple[Ints, Ints, Ints]:
+        """Words of all that comes again, 2^60 where nothing fits, positions that stay, and the sums that are of use."""
+        phase, room, (rows, keys), tile = self.phase, self.phase.room, self.shape, self.tile
+        stay = np.minimum(exchanged, np.where((keys <= rows) & (self.last < keys), tile, 0))
+        turns = np.arange(MOST_TILES, dtype=np.int64).reshape(-1, *(1 for _ in tile.shape))
+        there = turns < ceil_div(keys - self.last, tile)
+        left = np.where(there, np.minimum(rows, self.last + turns * tile), 0)
+        first = left.max(axis=0)
+        passing = self.fast_words - room.beside - tile * room.per_key - room.per_row - room.per_sum
+        sums = np.minimum(passing, self.at_turn - at_turn(room, tile, stay, stay)) // room.per_sum
+        none, some = self.sums_for_last
+        sums = np.minimum(sums, np.where(stay > 0, some - np.minimum(stay, self.last), none))
+        sums = np.minimum(sums, np.maximum(first - stay, 0))
+        again, travel = (np.maximum(left[:, None] - kept, 0).sum(axis=0) for kept in (stay, sums + stay))
+        words = phase.loads * again + phase.travels * travel + phase.once * np.maximum(first - stay, 0)
+        return np.where(sums >= 0, words, NEVER), stay, sums
 
 
-def _tried(phase: CausalSums, keys: Counts, free: Counts, longest: tuple[Counts, Counts]) -> list[Counts]:
-    """Tiles that may be the best: ``longest`` are a tile and the last keys at most."""
-    at, rest = larger(longest[0], 1), larger(keys - longest[1], 1)
-    tried: list[Counts] = list(range(1, _FEW + 1))
-    for more in range(3):
-        tiles = ceil_div(rest, at) + more
-        tried += [ceil_div(rest, tiles), at]
-        for step in (1, tiles):  # sums of all that are left after the first tile, or after the last
-            even = floor_div(free - phase.per_sum * keys, larger(phase.per_key - step * phase.per_sum, 1))
-            tried += [even - 1, even, even + 1]
-    return tried
+def _tiles_tried(phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts, tiles: Ints) -> Ints:
+    """About where words bend as a function of the keys of so many tiles."""
+    room = phase.room
+    (_, keys), free = shape, fast_words - room.beside
+    longest, most = most_that_fit(phase, shape, fast_words)
+    whole, one = room.per_row + room.per_sum, room.per_key + room.per_query
+    last, for_last = tiles * room.per_row - room.per_sum, keys * room.per_row + room.per_key
+    bends = (
+        most,
+        ceil_div(keys - longest, tiles),
+        keys // (tiles + 1),  # as many positions are left in the end
+        # as many positions stay as a tile has keys, and one of the rooms is full
+        free // one,
+        free // (room.per_input + whole),
+        free // (room.per_input + room.per_partial + room.per_row),
+        quotient(for_last - free, last),
+        for_last // (last + one),  # two of them, and there are other sums
+    )
+    about = np.stack([bend + 0 * tiles for bend in bends])
+    return np.concatenate([about, about + 1])
 
 
 def sums_floor(phase: CausalSums, shape: tuple[Counts, Counts], fast_words: Counts) -> Counts:
     """Words that no sizes go below, quickly; infinite where nothing fits in few tiles."""
-    (rows, keys), (most, longest) = shape, _most(phase, shape, fast_words)
+    (rows, keys), (longest, most) = shape, most_that_fit(phase, shape, fast_words)
     some = larger(most, 1)
     tiles = ceil_div(keys - longest, some)
-    fits = (most >= 1) & (tiles <= MOST_TILES)
+    fits = (longest >= keys) | ((most >= 1) & (tiles <= MOST_TILES))
     if fits is False:
         return inf
-    # tiles end no later than the largest ones, and positions stay beside the sums of all that are left after the first
-    room = fast_words - phase.beside - phase.per_row - phase.per_sum
-    stay = larger(room - phase.per_sum * smaller(rows, keys - some), 0) // phase.per_row
+    # tiles end no later than the largest ones, and no more positions stay than a tile has keys
     again = 0 * rows
     for turn in range(1, MOST_TILES + 1):
-        again = again + where(turn <= tiles, larger(smaller(rows, keys - turn * some) - stay, 0), 0)
+        again = again + where(turn <= tiles, larger(smaller(rows, keys - turn * some) - some, 0), 0)
     return phase.loads * again * 1.0 if fits is True else np.where(fits, phase.loads * again, inf)
 
 
-def _most(phase: CausalSums, shape: tuple[Counts, Counts], fast_words: Counts) -> tuple[Counts, Counts]:
-    """Keys of a tile at most, and last keys."""
-    (rows, keys), free = shape, fast_words - phase.beside
-    most = smaller(floor_div(free - phase.per_row - phase.per_sum, phase.per_key), keys)
-    fits = floor_div(free - phase.per_key, phase.per_row + phase.per_sum)
-    return most, where(fits >= rows, keys, smaller(larger(fits, 0), keys))
+def most_that_fit(phase: CausalSums, shape: tuple[Counts, Counts], fast_words: Counts) -> tuple[Counts, Counts]:
+    """Last keys and keys of a tile, at most."""
+    room = phase.room
+    (rows, keys), free = shape, fast_words - room.beside
+    beside = free - room.per_input - larger(room.per_key - room.per_input, room.per_sum)
+    positions = floor_div(beside, room.per_row)
+    more = floor_div(beside - rows * room.per_row, room.per_input)
+    longest = where(positions >= rows, rows + larger(more, 0), larger(positions, 0))
+    every = rows * (room.per_row + room.per_sum) + room.per_key <= free
+    longest = where(every, keys, smaller(longest, keys))
+    return longest, smaller(floor_div(free - room.per_row - room.per_sum, room.per_key), keys)

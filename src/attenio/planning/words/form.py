@@ -21,6 +21,7 @@ from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.taking_turns import TakingTurns
+from attenio.planning.words.turning_tiles import TurningTiles
 from attenio.planning.words.waiting_rows import WaitingRows
 
 
@@ -246,7 +247,7 @@ class WholeRows(NamedTuple):
     live: Counts = 0
 
 
-OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
+OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver | TurningTiles
 OfBands = RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows | CausalSums
 Phase = RowTile | KeptTile | OfBands | OfDense | Rectangle | Product | Resident
 

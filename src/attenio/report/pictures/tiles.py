@@ -56,7 +56,8 @@ def _tile(plan: Plan) -> tuple[int, int]:
     """Queries and keys of a tile of scores, by whatever names the dataflow has for them."""
     tiles = dict(plan.tiles)
     # what passes does so one by one
-    one_row = not {"kept_rows", "ring_keys", "ring_rows", "row_sums", "turn_rows", "last_keys"}.isdisjoint(tiles)
+    rows_pass = {"kept_rows", "ring_keys", "ring_rows", "row_sums", "turn_rows", "exchanged_positions"}
+    one_row = not rows_pass.isdisjoint(tiles)
     one_key = not {"kept_keys", "exchanged_keys", "key_sums", "late_rows", "ring_rows", "turn_keys"}.isdisjoint(tiles)
     rows = next((tiles[name] for name in _ROWS if name in tiles), 0) or (
         1 if one_row else tiles.get("score_rows", plan.workload.queries)

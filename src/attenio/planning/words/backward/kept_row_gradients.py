@@ -21,13 +21,17 @@ moved = F(d + dv) + m(d + dv) + g (R(d + 2dv + w) + n d)
 peak  = g (s'(d + dv + 2w) + t dw) + d + dv + max((d + dv)w, g u dw) + 2w + 1
 
 Under a causal mask there is one in which tiles of keys stay until the r = min(n, q) positions that are left for the
-last q keys fit, which then stay; before that t of them do, and dQ of the last s positions. With
-r_j = min(n, max(m - jb, q)) positions that are left after tile j of P, and t' = min(t, r):
+last q keys fit, which then stay while keys take the room of those that are done; before that dQ of the last s positions
+does, and at turns the first x of those that are left. With r_j = min(n, q + (P - j)b') after tile j of P,
+x_j = min(x, b', r_j) or none if m > n, and y = min(x_1, r_1 - s):
 
-moved = F(d + dv) + m(d + dv) + g (R(d + 2dv + w) + n d + sum of (r_j - t')(d + dv + 2w) + max(0, r_j - s)2dw
-        + (r_1 - t')w)
-peak  = 2w + 1 + the larger of b'(d + dv)(1 + w) + g ((t' + 1)(d + dv + 2w) + (s' + 1)dw) and
-        (d + dv)(1 + w) + g r (d + dv + (d + 2)w)
+moved = F(d + dv) + m(d + dv) + g (R(d + 2dv + w) + n d + (r_1 - x_1)w
+        + sum of (r_j - x_j)(d + dv + 2w) + max(0, r_j - x_j - s)2dw)
+peak  = 2w + 1 + the larger of
+        g s'dw + max(b'(d + dv)(1 + w) + g (d + dv + (d + 2)w), b'(d + dv) + the largest of
+            b'(d + dv)w + g x_1(d + 1 + 2w), b'(d + 1)w + g x_1(d + dv + 2w) and g (x_1(d + dv + 2w) + y dw)) and
+        g r(d + dv + 2w) + d + dv + the smaller of
+            g r dw + (d + dv)w and (q - r)(d + dv) + g min(r, s + x_P)dw + max((d + dv)w, g dw if x_P = 0)
 
 Where values are wider than keys, their gradients may be made afterwards, in G groups of c columns, with tiles of e keys
 and t slots and with probabilities recomputed:
@@ -49,6 +53,14 @@ peak  = b'(d + dv) + t'(d + dv + 2w) + s'dw + max(b'(d + dv)w, dw) + 2w + 1
 
 with D = 0 for one tile, N - t' for two, min(N, 2(N - t')) for more, and what the groups A and B cost.
 
+They have one in which tiles of keys turn as under a causal mask, with x of n positions at every turn, n/2 at most, and
+with O and E of the n - s positions without places among those that stay at odd turns, the first, and at even ones, the
+next; T = n if P > 2, n - x if P = 2; and y = min(x, n - s):
+
+moved = g (n (2d + 2dv + w) + (P - 1)((n - x)(d + dv + 2w) + (n - s)2dw) - ((P/2)O + ((P - 1)/2)E)2dw + T w)
+        + 2m(d + dv)
+peak  = 2w + 1 and what tiles take there
+
 They have another in which all keys stay, and dK and dV of t keys wait for a second pass over the rows:
 
 moved = g n (2d + 2dv + w) + 2m(d + dv), and g (n - s)(d + dv + 3w) more if t > 0
@@ -64,6 +76,8 @@ from attenio.planning.words.kept_keys import column_groups
 from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.taking_turns import TakingTurns
+from attenio.planning.words.turn_rooms import TurnRoom
+from attenio.planning.words.turning_tiles import TurningTiles
 from attenio.planning.words.waiting_rows import WaitingRows
 
 _ROLLING = ("rolling_keys", "kept_rows")
@@ -97,7 +111,17 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     held = {"sums": _SUMS_WAIT[2], "per_sum": sizes.group * (d + 1) * w, "state": state}
     waiting = rolling._replace(loads=rolling.loads - state, **held)
     rolls = Form(_ROLLING, (rolling,), fixed), Form(_SUMS_WAIT, (waiting,), fixed)
-    return whole, *apart, _waiting(sizes), *rolls, _sums(sizes), _ring(sizes), _turns(sizes), _causal(sizes)
+    return (
+        whole,
+        *apart,
+        _waiting(sizes),
+        *rolls,
+        _sums(sizes),
+        _ring(sizes),
+        _turns(sizes),
+        _turning(sizes),
+        _causal(sizes),
+    )
 
 
 def _ring(sizes: Sizes) -> Form:
@@ -114,21 +138,24 @@ def _ring(sizes: Sizes) -> Form:
 
 def _causal(sizes: Sizes) -> Form:
     d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
-    phase = CausalSums(
-        "key_tile",
-        "last_keys",
-        "standing_sums",
-        "standing_rows",
-        per_key=stationary_words(sizes),
-        per_row=group * (d + dv + 2 * w),
-        per_sum=group * d * w,
-        beside=2 * w + 1,
-        loads=group * (d + dv + 2 * w),
-        travels=group * 2 * d * w,
-        once=group * w,
-    )
+    phase = CausalSums("key_tile", "last_keys", "standing_sums", "exchanged_positions", *_at_turns(sizes))
     fixed = all_gradients(sizes) + sizes.touched_rows * (group * (d + 2 * dv + w))
-    return Form(("last_keys", "key_tile", "standing_sums", "standing_rows"), (phase,), fixed)
+    return Form(("last_keys", "key_tile", "standing_sums", "exchanged_positions"), (phase,), fixed)
+
+
+def _at_turns(sizes: Sizes) -> tuple[TurnRoom, Counts, Counts, Counts]:
+    """What keys and positions take where tiles of keys turn, and what positions move that come again."""
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    row, dQ = group * (d + dv + 2 * w), group * d * w
+    room = TurnRoom(stationary_words(sizes), d + dv, (d + 1) * w, row, group * (d + 1 + 2 * w), dQ, beside=2 * w + 1)
+    return room, row, 2 * dQ, group * w
+
+
+def _turning(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = TurningTiles("key_tile", "standing_sums", "exchanged_positions", *_at_turns(sizes))
+    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
+    return Form(("exchanged_positions", "key_tile", "standing_sums"), (phase,), fixed)
 
 
 def _turns(sizes: Sizes) -> Form:
