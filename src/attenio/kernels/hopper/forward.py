@@ -11,7 +11,7 @@ from attenio.kernels.call.choice import Choice
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.stacking import can_stack
-from attenio.kernels.gpu.band import FAR, Band
+from attenio.kernels.gpu.band import FAR
 from attenio.kernels.gpu.capability import processors_of
 from attenio.kernels.hopper import gluon_attenio as gluon
 from attenio.kernels.hopper import standing_in
@@ -22,7 +22,7 @@ from attenio.kernels.hopper.cuda.tiles import CudaTiles
 from attenio.kernels.hopper.descriptors import ELEMENTS
 from attenio.kernels.hopper.kind import ForwardKind, cache_bytes
 from attenio.kernels.hopper.proving import forward_by_definition, is_right, small_problem
-from attenio.kernels.hopper.ranking import Extent, ordered_tiles, ranked_tiles
+from attenio.kernels.hopper.ranking import Extent, extent_of, ordered_tiles, ranked_tiles
 from attenio.kernels.hopper.schedule import LaunchPlan, key_tiles, paced_schedule, schedule
 from attenio.kernels.hopper.tiles import (
     ROWS,
@@ -48,11 +48,8 @@ _WALK_TOGETHER = 12
 # The share of L2 that keys and values of a run of heads may take, beside queries and outputs that pass. With half of it
 # causal heads of 197 to 512 tokens took 2 to 8 percent longer than with a tenth: the keys of a head were gone when its
 # next row tile came. From 1K tokens on it makes no difference. One after the other all tiles of a head begin together:
-# with that, and tiles ranked by the kernel with masks, causal heads of up to 256 tokens take 1 to 13 percent less again
-# (run 53 of ``studies/hopper/tuning.json``).
+# with other tiles too, causal heads of up to 256 tokens take 1 to 13 percent less (run 53, ``studies/hopper``).
 _OF_HEADS, _OF_SHORT_HEADS, _SHORT_TILES = 0.5, 0.1, 8
-# Heads for each SM, and lengths, that tiles are ranked for where results repeat to the bit.
-_MANY, _SHORT, _LONG = 4, 256, 4096
 
 
 def why_not(problem: KernelProblem, processors: int | None = None) -> str | None:
@@ -302,18 +299,9 @@ def _takes_cuda(kind: ForwardKind) -> bool:
 
 
 def _ranked_for(kind: ForwardKind, processors: int | None = None) -> tuple[Extent, int]:
-    """What tiles are ranked for: an extent, and so many SMs.
-
-    Nothing may stand in for what must repeat to the bit. So that no call of it waits for another kernel at another
-    length, batch or number of heads, its tiles are those of many heads, either short or long, and with masks: up to
-    1.45 times the predicted time where heads are few.
-    """
-    own, processors = (kind.d, kind.width), processors or processors_of(kind.device)
-    if kind.repeats:
-        band = Band() if kind.band.is_dense else Band(above=0)
-        length = _SHORT if max(kind.queries, kind.keys) <= 2 * _SHORT else _LONG
-        return Extent(_MANY * processors, length, length, band, own), processors
-    return Extent(kind.batch_heads, kind.queries, kind.keys, kind.band, own), processors
+    """What tiles are ranked for: an extent, and so many SMs."""
+    processors = processors or processors_of(kind.device)
+    return extent_of(kind, processors), processors
 
 
 def _is_known(tiles: HopperTiles, kind: ForwardKind) -> bool:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, cuda_columns, cuda_tiles
+from attenio.kernels.hopper.kind import ForwardKind
 from attenio.kernels.hopper.schedule import key_tiles
 from attenio.kernels.hopper.tiles import ROWS, GluonTiles, HopperTiles, hopper_tiles, possible_tiles
 
@@ -35,6 +36,21 @@ class Extent(NamedTuple):
     own: tuple[int, int] | None = None
 
 
+def extent_of(kind: ForwardKind, processors: int) -> Extent:
+    """What tiles of a kind are ranked for.
+
+    Nothing may stand in for what must repeat to the bit. So that no call of it waits for another kernel at another
+    length, batch or number of heads, its tiles are those of many heads, either short or long: up to 1.45 times the
+    predicted time where heads are few.
+    """
+    own = kind.d, kind.width
+    if not kind.repeats:
+        return Extent(kind.batch_heads, kind.queries, kind.keys, kind.band, own)
+    band = Band() if kind.band.is_dense else Band(above=0)
+    length = _SHORT if max(kind.queries, kind.keys) <= 2 * _SHORT else _LONG
+    return Extent(_MANY * processors, length, length, band, own)
+
+
 class TileTimes(NamedTuple):
     """Microseconds of a block for a row tile, and for each of its key tiles."""
 
@@ -48,6 +64,8 @@ _SAVED, _LEAST_COLUMNS, _WITHIN_SECTORS = 0.35, 48, 0.5
 # By how much Gluon's tiles must be faster: so many are compiled less, and with columns that are not there; and where
 # rows see one key tile, which the times of longer rows do not tell. What Gluon's tiles took there was not kept.
 _GLUON, _GLUON_WITHOUT, _GLUON_ONE_TILE = 1.01, 1.06, 1.1
+# Heads for each SM, and lengths, that tiles are ranked for where results repeat to the bit.
+_MANY, _SHORT, _LONG = 4, 256, 4096
 # Columns of a sector, and of a step of a product.
 _STEP = 16
 
