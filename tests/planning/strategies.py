@@ -173,6 +173,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "query_tile": rows,
         "score_rows": rows,
         "output_rows": rows,
+        "later_rows": rows,
         "key_tile": keys,
         "score_keys": keys,
         "resident_keys": range(problems.counts.most_keys + 1),

@@ -71,13 +71,19 @@ def raise_maximum(fast: FastMemory, largest: Tile, S: Tile) -> None:
     fast.computed(Step.MAXIMUM, S.rows, S.columns)
 
 
-def exponentiate(fast: FastMemory, arithmetic: Arithmetic, S: Tile, largest: Tile, total: Tile) -> Tile:
-    """Scores become exp(S - max) in place, and each row's sum takes them in."""
+def weigh(fast: FastMemory, arithmetic: Arithmetic, S: Tile, largest: Tile) -> Tile:
+    """Scores become exp(S - max) in place, by a maximum that is known to be the row's."""
     np.exp(S.values - finite(largest.values), out=S.values)
     arithmetic.keep(S.values)
+    fast.computed(Step.EXPONENTIAL, S.rows, S.columns)
+    return S
+
+
+def exponentiate(fast: FastMemory, arithmetic: Arithmetic, S: Tile, largest: Tile, total: Tile) -> Tile:
+    """Scores become exp(S - max) in place, and each row's sum takes them in."""
+    weigh(fast, arithmetic, S, largest)
     total.values += S.values.sum(axis=1, keepdims=True)
     arithmetic.keep(total.values)
-    fast.computed(Step.EXPONENTIAL, S.rows, S.columns)
     fast.computed(Step.SUM, S.rows, S.columns)
     return S
 

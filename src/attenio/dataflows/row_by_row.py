@@ -116,6 +116,11 @@ class RowStates(Residency):
         """Store the log-sum-exp of rows that are done, if it is to be kept."""
         save_log_sum_exp(self._fast, problem, self.max, self.sum)
 
+    def settle(self, largest: SlowArray, total: SlowArray) -> None:
+        """Store maxima and sums of rows that are done."""
+        self._fast.store(self.max, largest)
+        self._fast.store(self.sum, total)
+
     def finish(self, target: SlowArray) -> None:
         """Outputs are divided by their sums and stored."""
         normalise(self._fast, self._arithmetic, self.O, self.sum)

@@ -35,13 +35,14 @@ def cut(draw, items):
 
 @st.composite
 def ways(draw, head):
-    """Runs and splits of every row, and some idle keys."""
+    """Runs and splits of every row, some idle keys, and columns that find statistics settled."""
     keys = [head.needed_keys(row) for row in range(head.rows)]
     runs = [cut(draw, row) for row in keys]
     splits = [[len(split) for split in cut(draw, row)] for row in runs]
     hidden = [np.flatnonzero(~row).tolist() for row in head.required]
     idle = [draw(st.lists(st.sampled_from(row), unique=True)) if row else [] for row in hidden]
-    return {"runs": runs, "splits": splits, "idle": idle}
+    settled = draw(st.none() | st.integers(1, head.value_dim))
+    return {"runs": runs, "splits": splits, "idle": idle, "settled": settled}
 
 
 def kind(name):

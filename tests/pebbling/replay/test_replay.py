@@ -48,7 +48,8 @@ def workloads(draw):
 def tiles_for(draw, workload, dataflow):
     if dataflow is Dataflow.RANK_ONE_TILING and draw(st.booleans()):
         outputs = {"output_rows": workload.queries, "output_columns": workload.value_dim}
-        return sizes(draw, query_tile=workload.queries, key_tile=workload.keys, **outputs)
+        later = {"later_rows": workload.queries} if draw(st.booleans()) else {}
+        return sizes(draw, query_tile=workload.queries, key_tile=workload.keys, **outputs, **later)
     if dataflow is Dataflow.SCORE_STATIONARY and Problems.separate(workload).counts.kind.keys_roll:
         return sizes(draw, whole_rows=workload.queries)
     if dataflow is Dataflow.SCORE_STATIONARY and draw(st.booleans()):
@@ -99,10 +100,10 @@ def test_at_every_move_values_fit_the_buffers_reserved_for_them_and_no_load_or_s
 
 
 def is_computed_twice_only_for_other_columns(game, dataflow, workload, tiles):
-    """A value is, and only where probabilities are made again."""
+    """A value is, and only where probabilities are made again: those by settled statistics from the third tile on."""
     chunks = {Dataflow.SQUARE_TILING: "depth_tile", Dataflow.RANK_ONE_TILING: "output_columns"}
     chunk = (chunks | {Dataflow.KEPT_KEYS: "value_columns"}).get(dataflow)
-    again = chunk is not None and tiles[chunk] < workload.value_dim
+    again = chunk is not None and (1 + ("later_rows" in tiles)) * tiles[chunk] < workload.value_dim
     assert game.variant is (Variant.STANDARD if again else Variant.ONE_SHOT)
     assert game.sliding
 

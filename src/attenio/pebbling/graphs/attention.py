@@ -2,7 +2,7 @@
 
 Vertices are named as in formulas: ``Q[i,t]``, ``K[j,t]``, ``V[j,c]``, ``S[i,j]``, ``max[i]``, ``P[i,j]``, ``sum[i]``,
 ``O[i,c]``. Something after a semicolon is a stage on the way: ``S[i,j;t]`` after t products, ``O[i,c;j]`` after key j,
-``O[i,c;scaled j]`` once the maximum knows that key.
+``O[i,c;scaled j]`` once the maximum knows that key. ``P[i,j;settled]`` is a probability by the row's own maximum.
 The maximum or the sum of a single score is that score; it has no vertex of its own. ``statistics[i]`` is a row's
 maximum and sum together, a vertex of twice the weight: they are updated together, in place.
 
@@ -83,7 +83,7 @@ class Head:
         return keys
 
 
-def attention(
+def attention(  # noqa: PLR0913 - a form, and what a run decides of each row
     head: Head,
     *,
     softmax: Softmax = Softmax.ONLINE,
@@ -91,13 +91,15 @@ def attention(
     runs: Runs | None = None,
     splits: PerRow | None = None,
     idle: PerRow | None = None,
+    settled: int | None = None,
 ) -> ComputationGraph:
     """The graph of one head.
 
     ``runs`` groups the keys of each row for the online form, one key each by default. ``splits`` says how many of its
     runs each split of a row takes: splits are worked on independently and joined, ``O[i,c;split s]`` after split s.
     ``idle`` are keys of each row that the mask hides and that are worked on all the same, each by itself: nothing needs
-    what comes of them, but a run may move it.
+    what comes of them, but a run may move it. From the ``settled`` column on, of the scaled form, outputs are made with
+    the maxima and sums that the columns before have found.
     """
     if softmax not in (Softmax.UNSHIFTED, Softmax.PLAIN) and accumulation is not Accumulation.CHAIN:
         together = softmax is Softmax.NORMALISED
@@ -121,7 +123,9 @@ def attention(
             case Softmax.ONLINE:
                 _online_row(parents, i, _cut(i, grouped[i], None if splits is None else splits[i]), width)
             case Softmax.SCALED:
-                _scaled_row(parents, i, grouped[i], width)
+                _scaled_row(parents, i, grouped[i], width if settled is None else min(settled, width))
+                if settled is not None:
+                    _settled_columns(parents, i, keys, range(settled, width))
             case _:
                 assert_never(softmax)
         for j in hidden:
@@ -324,3 +328,18 @@ def _scaled_row(parents: Parents, i: int, runs: Sequence[Sequence[int]], width: 
                 outputs[c] = f"O[{i},{c};{j}]"
     for c in range(width):
         parents[f"O[{i},{c}]"] = (outputs[c], total)
+
+
+def _settled_columns(parents: Parents, i: int, keys: list[int], columns: range) -> None:
+    """Outputs by the maximum and the sum of the whole row, which a row of one key has of that key."""
+    last = keys[-1]
+    largest, total = (f"max[{i};{last}]", f"sum[{i};{last}]") if len(keys) > 1 else (f"S[{i},{last}]", f"P[{i},{last}]")
+    for j in keys if columns else ():
+        score = f"S[{i},{j}]"
+        parents[f"P[{i},{j};settled]"] = (score,) if largest == score else (score, largest)
+    for c in columns:
+        before: tuple[str, ...] = ()
+        for j in keys:
+            parents[f"O[{i},{c};{j}]"] = (*before, f"P[{i},{j};settled]", f"V[{j},{c}]")
+            before = (f"O[{i},{c};{j}]",)
+        parents[f"O[{i},{c}]"] = (*before, total)

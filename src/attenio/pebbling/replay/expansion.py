@@ -25,6 +25,8 @@ class Expansion:
     def __init__(self, problem: PebbledProblem) -> None:
         self._head, self._graph = problem.head, problem.graph
         self._numbers = {name: number for number, name in enumerate(problem.graph.names)}
+        # Probabilities that are exponentiated by themselves are those by settled maxima if the graph has any.
+        self._settled = ";settled" if any(name.endswith(";settled]") for name in problem.graph.names) else ""
         self._last_key = [problem.head.needed_keys(row)[-1] for row in range(problem.head.rows)]
         self._held: dict[Place, int] = {}
         self._slow: dict[Place, int] = {}
@@ -71,7 +73,7 @@ class Expansion:
             case Step.SCORES:
                 return self._scores(rows, columns, inner)
             case Step.EXPONENTIAL | Step.PROBABILITIES:
-                return self._named(f"P[{i},{j}]" for i, j in product(rows, columns))
+                return self._named(f"P[{i},{j}{self._settled}]" for i, j in product(rows, columns))
             case Step.MAXIMUM:
                 return self._row_statistic("max", "S", rows, columns)
             case Step.SUM:

@@ -27,12 +27,16 @@ Required = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Grouping:
-    """The form of softmax of a dataflow, and what ``attention`` is to know of each row: runs, splits, idle keys."""
+    """The form of softmax of a dataflow, and what ``attention`` is to know of each row: runs, splits, idle keys.
+
+    Also the column from which on its statistics are settled, if there is one.
+    """
 
     softmax: Softmax
     runs: Runs | None = None
     splits: PerRow | None = None
     idle: PerRow | None = None
+    settled: int | None = None
 
     def stacked(self, heads: int) -> "Grouping":
         """The same for several heads, one under the other."""
@@ -41,6 +45,7 @@ class Grouping:
             runs=None if self.runs is None else [*self.runs] * heads,
             splits=None if self.splits is None else [*self.splits] * heads,
             idle=None if self.idle is None else [*self.idle] * heads,
+            settled=self.settled,
         )
 
 
@@ -59,7 +64,7 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required, *, keeping: i
         case Dataflow.SQUARE_TILING:
             return Grouping(softmax=Softmax.PLAIN)
         case Dataflow.RANK_ONE_TILING:
-            return Grouping(softmax=Softmax.NORMALISED if "resident_keys" in tiles else Softmax.SCALED)
+            return _rank_one_tiling(tiles)
         case Dataflow.FLASH_ATTENTION_1:
             grid = _cut(np.arange(required.shape[1], dtype=np.int64), tiles["key_tile"])
             return Grouping(softmax=Softmax.ONLINE, runs=[_own(row, grid) for row in required])
@@ -77,6 +82,13 @@ def grouping(dataflow: Dataflow, tiles: Tiles, required: Required, *, keeping: i
             return _split_keys(tiles, required)
         case _:
             assert_never(dataflow)
+
+
+def _rank_one_tiling(tiles: Tiles) -> Grouping:
+    """With tiles of later rows the first columns settle what the others read back."""
+    if "resident_keys" in tiles:
+        return Grouping(softmax=Softmax.NORMALISED)
+    return Grouping(softmax=Softmax.SCALED, settled=tiles["output_columns"] if "later_rows" in tiles else None)
 
 
 def _score_stationary(tiles: Tiles, required: Required) -> Grouping:

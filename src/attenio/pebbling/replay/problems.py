@@ -70,7 +70,9 @@ def _pebbled(plan: Plan, pattern: Pattern, group: int) -> PebbledProblem:
         required=np.tile(required, (group, 1)),
         accumulator_words=workload.accumulator_words,
     )
-    graph = attention(head, softmax=keys.softmax, runs=keys.runs, splits=keys.splits, idle=keys.idle)
+    graph = attention(
+        head, softmax=keys.softmax, runs=keys.runs, splits=keys.splits, idle=keys.idle, settled=keys.settled
+    )
     return PebbledProblem(head=head, graph=graph)
 
 

@@ -128,6 +128,26 @@ def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tile
     return words
 
 
+def _of_product(counts: PatternCounts, phase: Product, tiles: Tiles, w: int) -> Counts:
+    """Words of one head whose outputs are made from stored scores."""
+    columns = min(tiles[phase.columns], phase.width)
+    reads = ceil_div(phase.width, columns)
+    words = reads * counts.scores * w + counts.key_loads(tiles[phase.rows]) * phase.width
+    if phase.later is not None and reads > 1:
+        fewer = counts.key_loads(tiles[phase.rows]) - counts.key_loads(tiles[phase.later])
+        words += (reads + 2) * counts.rows * w - fewer * (phase.width - columns)
+    return words
+
+
+def _held_by_product(phase: Product, tiles: Tiles, most: int) -> int:
+    """Outputs and more intermediates of a tile of at most so many rows."""
+    columns = min(tiles[phase.columns], phase.width)
+    held = min(tiles[phase.rows], most) * (columns + phase.extra)
+    if phase.later is not None and columns < phase.width:
+        held = max(held, min(tiles[phase.later], most) * (columns + phase.extra - 1))
+    return int(held)
+
+
 def _moved_by_dense(phase: _Stacked, sizes: tuple[int, int, int], tiles: Tiles) -> int:
     group, rows, keys = sizes
     match phase:
@@ -181,9 +201,7 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             words = phase.visits * counts.tile_rows(a, b) + phase.loads * counts.key_loads(a)
             return int(group * (words - phase.saved * counts.live_rows(a) if phase.saved else words))
         case Product():
-            reads = ceil_div(phase.width, tiles[phase.columns])
-            written = reads * counts.scores * problems.intermediate_words
-            return int(group * (written + counts.key_loads(tiles[phase.rows]) * phase.width))
+            return int(group * _of_product(counts, phase, tiles, problems.intermediate_words))
         case Resident():
             return int(group * phase.per_score * counts.scores_beyond(tiles[phase.tile]))
         case _:
@@ -228,8 +246,7 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in counts.shapes)
         case Product():
             most = counts.most_keys if phase.across else counts.most_rows
-            columns = min(tiles[phase.columns], phase.width) + phase.extra
-            return int(min(tiles[phase.rows], most) * columns * w + 1)
+            return int(_held_by_product(phase, tiles, most) * w + 1)
         case Resident():
             return int(min(tiles[phase.tile], counts.most_keys) * w + phase.beside)
         case _:

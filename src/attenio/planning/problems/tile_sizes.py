@@ -10,6 +10,7 @@ _OF_ROWS = frozenset(
         "query_tile",
         "score_rows",
         "output_rows",
+        "later_rows",
         "passing_queries",
         "query_rows",
         "gradient_rows",

@@ -11,7 +11,7 @@ from attenio.planning.problems.counting import seen_by, times_of
 from attenio.planning.search.floors import RectangleWords
 from attenio.planning.search.for_some import best_for_some, floor_for_some
 from attenio.planning.search.kept_tiles import KeptWords, best_kept_tile
-from attenio.planning.search.products import best_output_tile, product_floor, room_of
+from attenio.planning.search.products import best_output_tile, best_settled_tile, product_floor, room_of
 from attenio.planning.search.rectangles import best_rectangle
 from attenio.planning.search.room import Room, key_room, row_room
 from attenio.planning.search.row_tiles import RowWords, best_row_tile, even_tile
@@ -171,6 +171,13 @@ def _best(problems: Problems, phase: Phase, fast_words: int, spare: int | None) 
             if tile is None:
                 return None
             return _PhaseTiles(problems.group * tile.words, {phase.rows: tile.rows, phase.keys: tile.keys})
+        case Product() if phase.later is not None:
+            most = inf if spare is None else spare // problems.group
+            settled = best_settled_tile(seen_by(problems, phase), phase, fast_words, most)
+            if settled is None:
+                return None
+            tiles = {phase.rows: settled.rows, phase.columns: settled.columns, phase.later: settled.later}
+            return _PhaseTiles(problems.group * settled.words, tiles)
         case Product():
             output = best_output_tile(seen_by(problems, phase), room_of(phase, fast_words))
             if output is None:

@@ -1,7 +1,8 @@
 """The best tile of p rows by c columns of outputs, when scores are read once for every tile of columns.
 
 Words are reads*Z*w + U(p)*e with reads = ceil(e/c) for outputs of width e: for each number of reads the narrowest tile
-leaves the most rows.
+leaves the most rows. Where the first columns settle what the later ones read back, these have a tile of rows of their
+own.
 """
 
 from bisect import bisect_left
@@ -89,10 +90,75 @@ def _with_reads(
     return min(best or (fixed + words, rows), (fixed + words, rows))
 
 
-def least_words(written: int, width: int, touched: int, room: OutputRoom) -> float:
-    """What no tile which fits goes below, from the words of all scores, the width of outputs, and the keys met."""
-    reads = max(1.0, width / sqrt(room.words))
-    return max(written + width * touched, written * (reads + width * (width / reads + room.extra) / room.words))
+class SettledTile(NamedTuple):
+    """A tile of the first columns, rows of the later ones, and their words; fewest first, in this order."""
+
+    words: int
+    rows: int
+    later: int
+    columns: int
+
+
+def best_settled_tile(problems: Problems, phase: Product, fast_words: int, limit: float) -> SettledTile | None:
+    """The best tiles of at least two runs of columns; None if none fits within the limit.
+
+    They are kept, as two forms ask for the same, unless the limit may have hidden better ones.
+    """
+    question = "settled tile", phase.width, phase.extra, fast_words
+    known: SettledTile | None = problems.answers.get(question)
+    if known is None:
+        known = _best_settled_tile(problems, phase, fast_words, limit)
+        if known is not None and known.words <= limit:
+            problems.answers[question] = known
+    return known
+
+
+def _best_settled_tile(problems: Problems, phase: Product, fast_words: int, limit: float) -> SettledTile | None:
+    first, others = (OutputRoom(fast_words - 1, phase.extra - each, int(phase.width)) for each in (0, 1))
+    if first.most_rows(problems, 1) < 1:
+        return None
+    tiles, counts = column_tiles(int(phase.width))[1:], problems.counts
+    balanced = _balanced_reads(problems, others) / sqrt(1 + counts.rows / max(counts.scores, 1))
+    start = bisect_left(tiles, (int(balanced) + 1,))
+    best: SettledTile | None = None
+    # The floor is convex in the reads, and least at this number, so that it rises in either direction.
+    for direction in (range(start, len(tiles)), range(start - 1, -1, -1)):
+        for reads, columns in (tiles[i] for i in direction):
+            written = (reads + 2) * counts.rows * problems.intermediate_words
+            if (_floor(problems, others, reads) + written) * (1 - 1e-12) > limit:
+                break
+            found = _with_columns(problems, (first, others), (reads, columns), limit)
+            if found is not None:
+                best = found if best is None else min(best, found)
+                limit = min(limit, best.words)
+    return best
+
+
+def _with_columns(
+    problems: Problems, rooms: tuple[OutputRoom, OutputRoom], tile: tuple[int, int], limit: float
+) -> SettledTile | None:
+    """The best tiles with this number of reads and columns, if any may keep within the limit."""
+    (reads, columns), counts, width = tile, problems.counts, rooms[0].full_width(problems)
+    most, later = (room.most_rows(problems, columns) for room in rooms)
+    if most < 1:
+        return None
+    forms = [RowWords(problems=problems, live=0, loads=loads) for loads in (columns, width - columns)]
+    words = (reads * counts.scores + (reads + 2) * counts.rows) * problems.intermediate_words
+    if words + forms[0].floor(most) + forms[1].floor(later) > limit:
+        return None
+    (first, rows), (others, more) = best_row_tile(forms[0], most), best_row_tile(forms[1], later)
+    return SettledTile(words + first + others, rows, more, columns)
+
+
+def least_words(written: int, width: int, touched: int, room: OutputRoom, fewest: float = 1.0) -> float:
+    """What no tile which fits goes below, from the words of all scores, the width of outputs, and the keys met.
+
+    Scores are read so often at the ``fewest``.
+    """
+    reads = max(fewest, width / sqrt(room.words))
+    return max(
+        fewest * written + width * touched, written * (reads + width * (width / reads + room.extra) / room.words)
+    )
 
 
 def _balanced_reads(problems: Problems, room: OutputRoom) -> float:
@@ -107,7 +173,7 @@ def _floor(problems: Problems, room: OutputRoom, reads: float) -> float:
 
 def product_floor(problems: Problems, phase: Product, fast_words: int) -> float:
     """Words that no tile which fits goes below, infinite if none fits; kept, as several dataflows make the same."""
-    question = "product floor", phase.across, phase.width, phase.extra, fast_words
+    question = "product floor", phase.across, phase.width, phase.extra, phase.later, fast_words
     known: float | None = problems.answers.get(question)
     if known is None:
         known = problems.answers[question] = _product_floor(problems, phase, fast_words)
@@ -123,7 +189,13 @@ def _product_floor(problems: Problems, phase: Product, fast_words: int) -> float
     w, room = problems.intermediate_words, fast_words - 1
     if room < least * (1 + extra) * w:
         return inf
-    return problems.group * least_words(counts.scores * w, phase.width, touched, room_of(phase, fast_words))
+    written = counts.scores * w
+    if phase.later is None:
+        return problems.group * least_words(written, phase.width, touched, room_of(phase, fast_words))
+    if phase.width < 2:
+        return inf
+    others = OutputRoom(words=room, extra=extra - 1, width=phase.width)
+    return problems.group * (least_words(written, phase.width, touched, others, 2.0) + 4 * counts.rows * w)
 
 
 def room_of(phase: Product, fast_words: int) -> OutputRoom:

@@ -1,7 +1,7 @@
 """Best tiles of a form in many cases at once: ``search.forms`` in arrays, with the same words, rooms and answers."""
 
 from dataclasses import replace
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, assert_never, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, is_zero, take
 from attenio.planning.sweeping.floors import RectangleForms, form_floors
 from attenio.planning.sweeping.heads import HeadForms, best_head_tiles
 from attenio.planning.sweeping.kept_tiles import best_kept_tiles, least_words
-from attenio.planning.sweeping.products import best_output_tiles, output_floor
+from attenio.planning.sweeping.products import best_output_tiles, best_settled_tiles, product_floor
 from attenio.planning.sweeping.rectangles import best_score_tiles
 from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
@@ -159,9 +159,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case Rectangle():
                 more, held, tiles = _rectangle(cases, phase, spare)
             case Product():
-                best = _output_tiles(cases, phase) if within is None else _output_tiles_within(*within, place)
-                more, tiles = cases.group * best.words, {phase.rows: best.rows, phase.columns: best.columns}
-                held = best.rows * (best.columns + phase.extra) * cases.intermediate_words + 1
+                more, held, tiles = _products(cases, phase, spare, within, place)
             case Resident():
                 seen = seen_by(cases, phase).band
                 resident = (cases.fast_words - phase.beside) // cases.intermediate_words
@@ -175,10 +173,18 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
     return Plans(words, peak, sizes)
 
 
-def _output_tiles_within(cases: Cases, form: Form, index: Ints, place: int) -> _OutputTiles:
-    phase = cases.of_every_case(form.phases[place])
-    assert isinstance(phase, Product)
-    return take(_output_tiles(cases, phase), index)
+def _products(
+    cases: Cases, phase: Product, spare: Ints, within: tuple[Cases, Form, Ints] | None, place: int
+) -> tuple[Ints, Ints, dict[str, Ints]]:
+    if phase.later is not None:  # of these cases alone, as products that read scores as often have left few
+        return best_settled_tiles(cases, phase, phase.later, spare)
+    if within is None:
+        best = _output_tiles(cases, phase)
+    else:
+        every, form, index = within
+        best = take(_output_tiles(every, cast(Product, every.of_every_case(form.phases[place]))), index)
+    held = best.rows * (best.columns + phase.extra) * cases.intermediate_words + 1
+    return cases.group * best.words, held, {phase.rows: best.rows, phase.columns: best.columns}
 
 
 def _room(cases: Cases, held: Held) -> Room:
@@ -318,11 +324,11 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
 
 def _product_floor(cases: Cases, phase: Product) -> Floats:
     """Several dataflows make the same products: a floor is kept with the cases."""
-    question = "floor", phase.across, phase.every, phase.extra, np.asarray(phase.width).tobytes()
+    question = "floor", phase.across, phase.every, phase.extra, phase.later, np.asarray(phase.width).tobytes()
     known: Floats | None = cases.answers.get(question)
     if known is None:
         seen = seen_by(cases, phase)
-        known = cases.answers[question] = cases.group * output_floor(seen, phase.width, phase.extra)
+        known = cases.answers[question] = cases.group * product_floor(seen, phase)
     return known
 
 

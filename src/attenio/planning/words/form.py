@@ -155,6 +155,8 @@ class Product(NamedTuple):
     """A tile of p rows and c columns of results stays: g*(Z*w*ceil(width/c) + U(p)*width).
 
     It holds ``extra`` more intermediates for every row, and one word that passes. ``across``, rows of results are keys.
+    ``later``, the first c columns settle two of these, and tiles of q rows of the others hold one fewer: with
+    r = ceil(width/c) of 2 or more g*(Z*w*r + U(p)*c + U(q)*(width - c) + (r+2)*n*w).
     """
 
     rows: str
@@ -163,6 +165,7 @@ class Product(NamedTuple):
     extra: int = 1
     across: bool = False
     every: bool = False
+    later: str | None = None
 
 
 class Resident(NamedTuple):

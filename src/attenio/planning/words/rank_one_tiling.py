@@ -8,6 +8,12 @@ From about d²/4 words on it is better that whole rows of queries stay and eleme
 moved = g (L(a) d + U(a) d + Z w + Z ceil(dv/c) w + U(p) dv + n dv)
 peak  = max(a'd + a'b'w + 1,  p'c'w + 3p'w + 1)
 
+With ``later_rows`` q the first c value columns settle the maxima and sums, which the r - 1 later tiles of columns read
+back, r = ceil(dv/c): after the first phase as in either form these move, and hold,
+
+moved = g (Z r w + U(p) c' + U(q)(dv - c') + (r + 2) n w + n dv)     r > 1
+peak  = max(p'c'w + 3p'w + 1,  q'c'w + 2q'w + 1)
+
 Where not even a tile of scores fits, probabilities are written between the phases, a row at a time of which r scores
 stay (and X(r) do not):
 
@@ -19,7 +25,7 @@ from attenio.planning.words.form import Form, Held, Product, Rectangle, Resident
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Every head by itself: a tile of scores, whole rows of queries, and probabilities that are written."""
+    """Every head by itself: a tile of scores, whole rows of queries, probabilities that are written, settled sums."""
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
     scores = _scores(sizes)
     outputs = Product("output_rows", "output_columns", width=dv, extra=3)
@@ -27,7 +33,14 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     tile_of_scores = Form(("score_rows", "score_keys", "output_rows", "output_columns"), (outputs, scores), fixed)
     queries = RowTile("query_tile", "key_tile", Held(per_score=w, per_row=d, beside=1), live=d, loads=d)
     whole_queries = Form(("query_tile", "key_tile", "output_rows", "output_columns"), (outputs, queries), fixed)
-    return tile_of_scores, whole_queries, _with_probabilities(sizes)
+    settled = outputs._replace(later="later_rows")
+    return (
+        tile_of_scores,
+        whole_queries,
+        _with_probabilities(sizes),
+        Form((*tile_of_scores.names, "later_rows"), (settled, scores), fixed),
+        Form((*whole_queries.names, "later_rows"), (settled, queries), fixed),
+    )
 
 
 def _scores(sizes: Sizes) -> Rectangle:
