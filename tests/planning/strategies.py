@@ -98,6 +98,8 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         return not problems.counts.kind.causal
     if names[0] == "ring_rows":
         return not problems.counts.kind.rows_roll
+    if names[0] in ("masked_turn_rows", "masked_turn_keys"):
+        return not problems.counts.kind.turns
     return names[0] == "ring_keys" and problems.counts.only_band is None
 
 
@@ -149,12 +151,45 @@ def _take_turns(problems, tiles: Tiles) -> bool:
         problems.counts.most_rows,
         problems.counts.most_keys,
     )
+    if "masked_turn_rows" in tiles:
+        slots, tile, own = (tiles[name] for name in ("masked_turn_rows", "key_tile", "own_row_sums"))
+        return _all_have_turns(problems, (tile, slots, own, max(1, min(slots, tile * both // d))), across=True)
+    if "masked_turn_keys" in tiles:
+        slots, tile, own = (tiles[name] for name in ("masked_turn_keys", "query_tile", "own_key_sums"))
+        hand = max(1, min(slots, tile * problems.group * d // both))
+        return _all_have_turns(problems, (tile, slots, own, hand), across=False)
     if "turn_rows" in tiles:
         tile, slots, waiting = tiles["key_tile"], tiles["turn_rows"], problems.group * rows - tiles["own_row_sums"]
         return waiting <= 2 * max(1, min(tile * both // d, slots))
     if "turn_keys" in tiles:
         tile, slots, waiting = tiles["stacked_rows"], tiles["turn_keys"], keys - tiles["own_key_sums"]
         return waiting <= 2 * max(1, min(tile * d // both, slots))
+    return True
+
+
+def _all_have_turns(problems, sizes: tuple[int, int, int, int], *, across: bool) -> bool:
+    """Whether every sum without a place of its own has a turn: no two groups the same, and all there over it."""
+    (tile, slots, own, hand), band = sizes, problems.counts.only_band
+    if across:
+        needs = [(int(band.first_key(row)), int(band.end_key(row))) for row in range(band.rows)]
+        needs = [keys for keys in needs for _ in range(problems.group)]
+    else:
+        n, turned = band.rows, band.transposed
+        needs = [(n - int(turned.end_key(k)), n - int(turned.first_key(k))) for k in reversed(range(band.keys))]
+    met = [(first // tile, (end - 1) // tile) for first, end in needs]
+    if own > len(needs) or (needs[-1][0] > 0 and needs[0][1] > tile):
+        return False
+    waiting, used = list(range(len(needs) - own)), set()
+    while waiting:
+        turn = met[waiting[0]][1]
+        ending = sum(met[c][1] == turn for c in waiting)
+        most = min(hand, max(ending, len(waiting) % hand or hand) if turn else ending)
+        group = [c for c in waiting[:most] if met[c][0] <= turn]
+        waiting = waiting[len(group) :]
+        there = [c for c in range(len(needs)) if met[c][1] >= turn][:slots]
+        if turn in used or not {*group} <= {*there}:
+            return False
+        used.add(turn)
     return True
 
 
@@ -186,6 +221,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "turn_rows": range(1, problems.group * problems.counts.most_rows + 1),
         "own_row_sums": range(problems.group * problems.counts.most_rows + 1),
         "turn_keys": keys,
+        "masked_turn_rows": range(1, problems.group * problems.counts.most_rows + 1),
+        "masked_turn_keys": keys,
         "last_keys": range(problems.counts.most_keys + 1),
         "standing_sums": range(problems.counts.most_rows + 1),
         "exchanged_positions": range(problems.counts.most_rows + 1),

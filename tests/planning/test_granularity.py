@@ -82,6 +82,8 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
         "last_keys",
         "exchanged_positions",
         "turn_keys",
+        "masked_turn_rows",
+        "masked_turn_keys",
     }  # one score at a time
     if dataflow is Dataflow.SCORE_STATIONARY:  # one element at a time
         in_slots |= {"resident_rows", "whole_rows"}

@@ -128,13 +128,16 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
         case Dataflow.KEPT_ROW_GRADIENTS:
             if "waiting_keys" in tiles:
                 return rows
+            if "masked_turn_rows" in tiles:
+                return rows
             if "ring_rows" in tiles:
                 return 0
             tile = tiles.get("rolling_keys", 0) or tiles["key_tile"]
             listed = scores // (workload.group * max(1, tile))  # who meets which tile
             return rows * (workload.d + 1) + listed + _visits(shapes, tile)
         case Dataflow.QUERY_STATIONARY:
-            return keys * (workload.d + workload.value_dim) + (rows if "turn_keys" in tiles else 0)
+            turning = not {"turn_keys", "masked_turn_keys"}.isdisjoint(tiles)
+            return keys * (workload.d + workload.value_dim) + (rows if turning else 0)
         case Dataflow.TWO_PASS:
             keys_held = tiles.get("rolling_keys", 0) or tiles["stationary_keys"]
             held = tiles.get("rolling_rows", 0)

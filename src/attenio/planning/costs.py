@@ -10,8 +10,10 @@ from attenio.planning.approximate.applies import refused_tiles, why_no_features
 from attenio.planning.approximate.forms import approximate_form
 from attenio.planning.plan import Dataflow, Tiles, is_approximate
 from attenio.planning.problems import Problems, counting
-from attenio.planning.words import dataflows
+from attenio.planning.words import band_turns, dataflows
+from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.taking_turns import Sizes, TakingTurns, cut, in_hand, shape_of
+from attenio.planning.words.turn_rooms import NEVER
 from attenio.workload import Direction, Workload
 
 # They stream columns of keys, or hold some of them, an entry of a key at a time.
@@ -41,6 +43,7 @@ _WAITING_TILES = frozenset(("waiting_rows", "waiting_keys"))
 _STACKED_TILES = frozenset(("stacked_rows", "row_sums", "turn_rows"))
 # Of these some whose sums take turns with those of a tile.
 _TURNING_TILES = frozenset(("turn_rows", "turn_keys"))
+_MASKED_TURNS = frozenset(("masked_turn_rows", "masked_turn_keys"))
 # Of rows, or keys, that come and go one by one, and where they may.
 ROLLING_TILES = {
     "rolling_rows": "where the first row does not need the last key",
@@ -218,6 +221,8 @@ def _check_slots(problems: Problems, workload: Workload, dataflow: Dataflow, til
         )
     if not _TURNING_TILES.isdisjoint(tiles):
         _check_turns(problems, dataflow, tiles)
+    if not _MASKED_TURNS.isdisjoint(tiles):
+        _check_band_turns(problems, workload, dataflow, tiles)
 
 
 def _check_ring(problems: Problems, workload: Workload, ring: int) -> None:
@@ -251,3 +256,17 @@ def _check_turns(problems: Problems, dataflow: Dataflow, tiles: Tiles) -> None:
         raise InvalidInput(
             f"{waiting:,} sums take turns, and {most:,} have room; make {phase.sums} {shape[1] - most:,} or more"
         )
+
+
+def _check_band_turns(problems: Problems, workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
+    """Refuse turns under other masks, and sums that none is left for."""
+    (phase,), counts = dataflows.form_with(problems.sizes, dataflow, tiles).phases, problems.counts
+    assert isinstance(phase, BandTurns)
+    if not counts.sums_take_turns:
+        raise InvalidInput(
+            f"{phase.slots} are for one causal or window mask whose first row needs the first key and some other row"
+            f" the last one, and the mask is {workload.mask}"
+        )
+    sizes = band_turns.Sizes(tiles[phase.tile], tiles[phase.slots], tiles[phase.sums])
+    if band_turns.words_of_turns(phase, counting.steps_of(problems, phase), sizes) >= NEVER:
+        raise InvalidInput(f"{phase.sums} is {sizes.sums:,}, and some of the others have no turn; give more")

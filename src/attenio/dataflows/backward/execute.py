@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.backward.band_turns import turns_of_band_keys, turns_of_band_rows
 from attenio.dataflows.backward.causal_sums import causal_sums
 from attenio.dataflows.backward.feature_gradient import feature_gradient
 from attenio.dataflows.backward.fused_values import fused_values
@@ -113,6 +114,7 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             sums = key_sums if "key_sums" in plan.tiles else turns_of_keys if "turn_keys" in plan.tiles else tiled
             other = key_ring if "ring_keys" in plan.tiles else sums
             run = waiting_rows if "waiting_rows" in plan.tiles else other
+            run = turns_of_band_keys if "masked_turn_keys" in plan.tiles else run
             run(problem, plan.tiles, fast)
         case Dataflow.TWO_PASS:
             two_pass(problem, plan.tiles, fast)
@@ -130,6 +132,7 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             turning = turning_tiles if "exchanged_positions" in plan.tiles else other
             last = causal_sums if "last_keys" in plan.tiles else turning
             run = rolling_keys if "rolling_keys" in plan.tiles else last
+            run = turns_of_band_rows if "masked_turn_rows" in plan.tiles else run
             run(problem, plan.tiles, fast)
         case _:
             assert_never(plan.dataflow)

@@ -7,9 +7,11 @@ from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
+from attenio.planning.words import band_turns
 from attenio.planning.words import causal_sums as causal
 from attenio.planning.words import taking_turns as turns
 from attenio.planning.words import turning_tiles as turning
+from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys, exchanged_key_words, held_at_turns
 from attenio.planning.words.exchanged_rows import ExchangedRows, ExchangeSizes, exchanged_held, exchanged_words
@@ -57,6 +59,8 @@ _EitherWay = RowTile | KeptTile | RollingTile | WaitingRows
 _AsTheyAre = OfDense | OfBands
 # Phases of dense problems that see the rows of all heads of a group.
 _Stacked = StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
+# Phases with turns between tiles, at which sums, or all gradients, give way to each other.
+_AtTurns = CausalSums | TurningTiles | BandTurns
 
 
 class Turnable(Protocol):
@@ -117,6 +121,16 @@ def _turning_sizes(phase: TurningTiles, tiles: Tiles) -> turning.Sizes:
     return turning.Sizes(*(tiles[name] for name in phase[:3]))
 
 
+def _sizes_of_band(phase: BandTurns, tiles: Tiles) -> band_turns.Sizes:
+    return band_turns.Sizes(tiles[phase.tile], tiles[phase.slots], tiles[phase.sums])
+
+
+def steps_of(problems: Problems, phase: BandTurns) -> band_turns.Steps:
+    """The band as what passes sees it."""
+    assert problems.counts.only_band is not None
+    return band_turns.seen(problems.counts.only_band, problems.group, across=phase.across)
+
+
 def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tiles: Tiles) -> Counts:
     """Words of one head whose rows come and go one by one, or exchange values for outputs."""
     if isinstance(phase, ExchangedRows):
@@ -167,6 +181,19 @@ def _moved_by_dense(phase: _Stacked, sizes: tuple[int, int, int], tiles: Tiles) 
             assert_never(phase)
 
 
+def _moved_at_turns(problems: Problems, phase: _AtTurns, tiles: Tiles) -> int:
+    shape = problems.counts.rows, problems.counts.keys
+    match phase:
+        case CausalSums():
+            return int(causal.words_of_turns(phase, shape, _causal_sizes(phase, tiles)))
+        case TurningTiles():
+            return int(turning.words_of_turns(phase, shape, _turning_sizes(phase, tiles)))
+        case BandTurns():
+            return int(band_turns.words_of_turns(phase, steps_of(problems, phase), _sizes_of_band(phase, tiles)))
+        case _:
+            assert_never(phase)
+
+
 def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
     counts, group = seen_by(problems, phase).counts, problems.group
     match phase:
@@ -189,10 +216,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return _moved_by_dense(phase, (group, counts.rows, counts.keys), tiles)
         case KeyRing() | RowRing():
             return 0
-        case CausalSums():
-            return int(causal.words_of_turns(phase, (counts.rows, counts.keys), _causal_sizes(phase, tiles)))
-        case TurningTiles():
-            return int(turning.words_of_turns(phase, (counts.rows, counts.keys), _turning_sizes(phase, tiles)))
+        case CausalSums() | TurningTiles() | BandTurns():
+            return _moved_at_turns(problems, phase, tiles)
         case WholeRows():
             a = tiles[phase.tile]
             return int(group * (phase.loads * counts.key_loads(a) + phase.live * counts.live_rows(a)))
@@ -232,10 +257,8 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(held_words(phase, seen.counts.rows, waiting, slots))
         case KeyRing():
             return int(min(tiles[phase.slots], counts.keys) * phase.per_slot + phase.beside)
-        case CausalSums():
-            return int(causal.held_words(phase, (counts.rows, counts.keys), _causal_sizes(phase, tiles)))
-        case TurningTiles():
-            return int(turning.held_words(phase, (counts.rows, counts.keys), _turning_sizes(phase, tiles)))
+        case CausalSums() | TurningTiles() | BandTurns():
+            return _held_at_turns(problems, phase, tiles)
         case RowRing():
             return int(held_by_rows(phase, counts.ring_rows, min(tiles[phase.slots], counts.rows)))
         case WholeRows():
@@ -251,6 +274,19 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(min(tiles[phase.tile], counts.most_keys) * w + phase.beside)
         case _:
             return _held_by_dense(phase, (problems.group, counts.rows, counts.keys), tiles)
+
+
+def _held_at_turns(problems: Problems, phase: _AtTurns, tiles: Tiles) -> int:
+    shape = problems.counts.rows, problems.counts.keys
+    match phase:
+        case CausalSums():
+            return int(causal.held_words(phase, shape, _causal_sizes(phase, tiles)))
+        case TurningTiles():
+            return int(turning.held_words(phase, shape, _turning_sizes(phase, tiles)))
+        case BandTurns():
+            return int(band_turns.held_words(phase, steps_of(problems, phase), _sizes_of_band(phase, tiles)))
+        case _:
+            assert_never(phase)
 
 
 def _held_by_dense(phase: _Stacked, sizes: tuple[int, int, int], tiles: Tiles) -> int:

@@ -11,6 +11,7 @@ from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.problems.kinds import OTHERS, Kind, kind_of
+from attenio.planning.words.band_turns import take_turns
 from attenio.planning.words.row_ring import RingRows, ring_rows
 
 # Below this many patterns a loop of Python integers is faster than arrays.
@@ -115,6 +116,12 @@ class PatternCounts:
     def kind(self) -> Kind:
         """What kind of problem it is, if it is just one."""
         return OTHERS if self.only_band is None else kind_of(self.only_band)
+
+    @lazy
+    def sums_take_turns(self) -> bool:
+        """Whether sums of rows, or of keys, may take turns under one causal or window mask, of few or of many."""
+        band = self.only_band
+        return band is not None and self.kind.rows_roll and bool(take_turns(band))
 
     @lazy
     def only_blocks(self) -> BlockPattern | None:

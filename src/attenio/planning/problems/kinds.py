@@ -2,9 +2,12 @@
 
 from typing import NamedTuple, assert_never
 
+import numpy as np
+
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.staircase import is_staircase
+from attenio.planning.words.band_turns import MOST, BandTurns, take_turns
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
@@ -34,7 +37,8 @@ class Kind(NamedTuple):
 
     Whether it is one ``band``, one that is ``dense``, one ``causal`` problem (all rows begin with the first key, and
     end with one more each), a ``staircase`` of several rows that each need a key; whether its rows may come and go one
-    by one, its keys, and its rows but not its keys.
+    by one, its keys, and its rows but not its keys; whether rows and keys are few, and sums of them may take ``turns``
+    with those of a tile: where they are many, gradients that give way to each other at turns move less.
     """
 
     band: Counts = False
@@ -44,6 +48,7 @@ class Kind(NamedTuple):
     rows_roll: Counts = False
     keys_roll: Counts = False
     rows_alone: Counts = False
+    turns: Counts = False
 
 
 OTHERS, _DENSE = Kind(), Kind(band=True, dense=True)
@@ -55,7 +60,7 @@ def kind_of(band: Band) -> Kind:
     if dense is True:
         return _DENSE
     keys_roll = band.is_window
-    rows_alone = rows_roll != keys_roll
+    rows_alone, few = rows_roll != keys_roll, (band.rows <= MOST) & (band.keys <= MOST)
     return Kind(
         band=rows_roll | True,
         dense=dense,
@@ -64,6 +69,7 @@ def kind_of(band: Band) -> Kind:
         rows_roll=rows_roll,
         keys_roll=keys_roll,
         rows_alone=rows_alone,
+        turns=few if few is False or not np.any(few) else rows_roll & few & take_turns(band),
     )
 
 
@@ -113,6 +119,8 @@ def _takes(phase: Phase, kind: Kind, *, all_roll: bool) -> Counts:
             return kind.keys_roll
         case CausalSums():
             return kind.causal
+        case BandTurns():
+            return kind.turns
         case ExchangedRows():
             return kind.staircase
         case _:

@@ -2,7 +2,10 @@
 
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
+from attenio.planning.words import band_turns
 from attenio.planning.words.backward import kept_row_gradients, query_stationary
+from attenio.planning.words.band_turns import BandTurns
+from attenio.planning.words.form import Phase
 from attenio.planning.words.taking_turns import TakingTurns, shape_of, smallest_sizes
 
 _OF_ROWS = frozenset(
@@ -50,6 +53,8 @@ def smallest_tiles(problems: Problems, names: tuple[str, ...]) -> Tiles:
     counts = problems.counts
     if not {"turn_rows", "turn_keys"}.isdisjoint(names):
         return _fewest_turns(problems, names)
+    if not {"masked_turn_rows", "masked_turn_keys"}.isdisjoint(names):
+        return _fewest_band_turns(problems, names)
     least = dict.fromkeys(names, 1)
     for name in names:
         if name == "resident_keys":
@@ -67,9 +72,27 @@ def smallest_tiles(problems: Problems, names: tuple[str, ...]) -> Tiles:
 
 def _fewest_turns(problems: Problems, names: tuple[str, ...]) -> Tiles:
     """Sums that take turns, as many as there is room for."""
-    every = (*kept_row_gradients.forms(problems.sizes), *query_stationary.forms(problems.sizes))
-    (phase,) = next(form.phases for form in every if form.names == names)
+    phase = _phase_of(problems, names)
     assert isinstance(phase, TakingTurns)
     shape = shape_of(phase, problems.group, problems.counts.most_rows, problems.counts.most_keys)
     sizes = dict(zip(phase[:3], smallest_sizes(phase, shape), strict=True))
     return Tiles.of(**{name: sizes[name] for name in names})
+
+
+def _fewest_band_turns(problems: Problems, names: tuple[str, ...]) -> Tiles:
+    """The same under a mask; where no sums take turns, a place for every one."""
+    phase, band = _phase_of(problems, names), problems.counts.only_band
+    assert isinstance(phase, BandTurns)
+    least = band_turns.Sizes(
+        1, 1, problems.group * problems.counts.most_rows if phase.across else problems.counts.most_keys
+    )
+    if band is not None and problems.counts.sums_take_turns:
+        least = band_turns.smallest_sizes(phase, band_turns.seen(band, problems.group, across=phase.across))
+    sizes = dict(zip(phase[:3], least, strict=True))
+    return Tiles.of(**{name: int(sizes[name]) for name in names})
+
+
+def _phase_of(problems: Problems, names: tuple[str, ...]) -> Phase:
+    every = (*kept_row_gradients.forms(problems.sizes), *query_stationary.forms(problems.sizes))
+    (phase,) = next(form.phases for form in every if form.names == names)
+    return phase

@@ -2,16 +2,18 @@
 
 Outputs and values that give way to each other at turns, and sums that take turns, are for dense ones too. For bands,
 rows, or keys, that come and go one by one, rows that meet kept keys whose values give way to outputs, rings of keys and
-of rows, causal rows that stay as soon as they fit, and all scores of rows.
+of rows, causal rows that stay as soon as they fit, sums that take turns, and all scores of rows.
 """
 
 from math import inf
 from typing import assert_never
 
 from attenio.planning.problems import Problems
-from attenio.planning.problems.counting import seen_by
+from attenio.planning.problems.counting import seen_by, steps_of
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.words import band_turns
+from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import CausalSums, best_causal_sums, sums_floor
 from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_keys, may_turn
 from attenio.planning.words.exchanged_rows import ExchangedRows, best_exchanged_rows, may_exchange
@@ -55,6 +57,11 @@ def best_for_some(
         case CausalSums():
             words, causal = best_causal_sums(phase, (counts.rows, counts.keys), fast_words)
             return (words, dict(zip(phase[:4], causal, strict=True))) if causal.tile >= 1 else None
+        case BandTurns():
+            words, masked = band_turns.best_band_turns(
+                phase, steps_of(problems, phase), fast_words, inf if spare is None else spare
+            )
+            return (words, dict(zip(phase[:3], masked, strict=True))) if masked.tile >= 1 else None
         case WholeRows():
             most = _most_whole(problems, phase, fast_words)
             if most < 1:
@@ -160,6 +167,8 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
             return 0 if _ring_may_fit(problems, phase, fast_words) else inf
         case CausalSums():
             return float(sums_floor(phase, (counts.rows, counts.keys), fast_words))
+        case BandTurns():
+            return float(band_turns.turns_floor(phase, steps_of(problems, phase), fast_words))
         case WholeRows():
             return _floor_of_whole_rows(problems, phase, fast_words, spare)
         case _:

@@ -28,6 +28,7 @@ from attenio.planning.sweeping.stacked_rows import (
     best_of_turns,
     stacked_floors,
 )
+from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
@@ -142,7 +143,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case KeptTile():
                 asked = cases, phase, spare // times_of(cases, phase)
                 more, held, tiles = _kept(*asked) if within is None else _kept_within(*within, place, asked)
-            case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows() | CausalSums():
+            case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows() | CausalSums() | BandTurns():
                 more, held, tiles = best_of_band(cases, phase, spare)
             case WaitingRows():
                 more, held, tiles = _waiting(cases, phase)
@@ -305,7 +306,7 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             return np.where(most >= 1, words if phase.heads else cases.group * words, np.inf)
         case KeptTile():
             return _kept_floor(cases, phase, spare)
-        case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows() | CausalSums():
+        case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows() | CausalSums() | BandTurns():
             return band_floors(cases, phase)
         case WaitingRows():
             words, _, tiles = _waiting(cases, phase)

@@ -1,4 +1,4 @@
-"""Rings of keys, or of rows, and sums of causal rows that stay, for many cases at once."""
+"""Rings of keys, or of rows, and sums of rows under masks that stay or take turns, for many cases at once."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,7 +6,9 @@ from numpy.typing import NDArray
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Cases, Ints, take
+from attenio.planning.words import band_turns
 from attenio.planning.words import causal_sums as causal
+from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import MOST_TILES, CausalSums
 from attenio.planning.words.form import KeyRing
 from attenio.planning.words.row_ring import RowRing, held_words, ring_rows
@@ -62,3 +64,16 @@ def best_of_many(phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts
             for every, some in zip((words, *sizes), (least, *best), strict=True):
                 every[index] = some
     return words, sizes
+
+
+def steps_of(cases: Cases, phase: BandTurns) -> band_turns.Steps:
+    """The bands as what passes sees them."""
+    return band_turns.seen(cases.band, cases.group, across=phase.across)
+
+
+def best_of_turns(cases: Cases, phase: BandTurns, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """Words that come again, those held, and tiles, in cases in which some sums take turns; beyond the limit, any."""
+    steps = steps_of(cases, phase)
+    words, sizes = band_turns.best_of_many(phase, steps, cases.fast_words, limit)
+    held = band_turns.held_words(phase, steps, sizes)
+    return words, np.asarray(held), dict(zip(phase[:3], sizes, strict=True))

@@ -22,6 +22,11 @@ _ROWS = (
     "whole_rows",
 )
 _KEYS = ("key_tile", "rolling_keys", "ring_keys")
+# Names that say that rows, or keys, pass one by one.
+_ONE_ROW = frozenset(("kept_rows", "ring_keys", "ring_rows", "row_sums", "turn_rows", "masked_turn_rows"))
+_ONE_KEY = frozenset(
+    ("kept_keys", "exchanged_keys", "key_sums", "late_rows", "ring_rows", "turn_keys", "masked_turn_keys")
+)
 
 
 def tiles_svg(plan: Plan) -> str:
@@ -56,9 +61,7 @@ def _tile(plan: Plan) -> tuple[int, int]:
     """Queries and keys of a tile of scores, by whatever names the dataflow has for them."""
     tiles = dict(plan.tiles)
     # what passes does so one by one
-    rows_pass = {"kept_rows", "ring_keys", "ring_rows", "row_sums", "turn_rows", "exchanged_positions"}
-    one_row = not rows_pass.isdisjoint(tiles)
-    one_key = not {"kept_keys", "exchanged_keys", "key_sums", "late_rows", "ring_rows", "turn_keys"}.isdisjoint(tiles)
+    one_row, one_key = not _ONE_ROW.isdisjoint(tiles), not _ONE_KEY.isdisjoint(tiles)
     rows = next((tiles[name] for name in _ROWS if name in tiles), 0) or (
         1 if one_row else tiles.get("score_rows", plan.workload.queries)
     )

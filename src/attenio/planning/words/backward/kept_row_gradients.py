@@ -61,6 +61,15 @@ moved = g (n (2d + 2dv + w) + (P - 1)((n - x)(d + dv + 2w) + (n - s)2dw) - ((P/2
         + 2m(d + dv)
 peak  = 2w + 1 and what tiles take there
 
+Under a causal mask or a window sums take turns as well (``band_turns``). With s rows of all heads whose dQ has a place
+of its own, t that are there over a turn, B_j rows that need keys on both sides of turn j of P - 1, X keys of tiles that
+come again for a group, and Y rows that come again,
+
+moved = g n (2d + 2dv + w) + 2m(d + dv) + X(d + dv) + Yw + sum of max(0, B_j - t')(d + dv + 2w)
+peak  = b'(d + dv) + t'(d + dv + 2w) + s'dw + max(b'(d + dv)w, dw) + 2w + 1
+
+if no row of a group begins with the tile after its turn; those that do take slots of t there.
+
 They have another in which all keys stay, and dK and dV of t keys wait for a second pass over the rows:
 
 moved = g n (2d + 2dv + w) + 2m(d + dv), and g (n - s)(d + dv + 3w) more if t > 0
@@ -70,6 +79,7 @@ peak  = t(d + dv) + s' g (d + dv + 2w) + 2w + 1 + max((m - t)(d + dv)(1 + w) + g
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, where
 from attenio.planning.words.backward.common import all_gradients, stationary_words
+from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
 from attenio.planning.words.kept_keys import column_groups
@@ -121,6 +131,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         _turns(sizes),
         _turning(sizes),
         _causal(sizes),
+        _band_turns(sizes),
     )
 
 
@@ -176,6 +187,26 @@ def _turns(sizes: Sizes) -> Form:
     )
     fixed = all_gradients(sizes) + sizes.rows * (sizes.group * (d + 2 * dv + w))
     return Form(("turn_rows", "key_tile", "own_row_sums"), (phase,), fixed)
+
+
+def _band_turns(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = BandTurns(
+        "key_tile",
+        "masked_turn_rows",
+        "own_row_sums",
+        per_row=d + dv,
+        own_sum=(d + dv) * w,
+        per_slot=d + dv + 2 * w,
+        per_sum=d * w,
+        beside=2 * w + 1,
+        loads=d + dv + 2 * w,
+        again=d + dv,
+        once=w,
+        across=True,
+    )
+    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
+    return Form(("masked_turn_rows", "key_tile", "own_row_sums"), (phase,), fixed)
 
 
 def _sums(sizes: Sizes) -> Form:

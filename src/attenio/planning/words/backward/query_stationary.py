@@ -25,6 +25,12 @@ are there for the next tile too:
 moved = g n (2d + 2dv + w) + 2m(d + dv) + (P - 1)(m - t')(d + dv) + A + B
 peak  = a'(d + dv + 2w) + t'(d + dv) + s'(d + dv)w + max(a'dw, (d + dv)w) + 2w + 1
 
+Under a causal mask or a window dK and dV of all but s keys take turns with dQ of a tile (``band_turns``), both from the
+last ones on. With B_j keys that rows on both sides of turn j need, and X positions that come again for a group,
+
+moved = g n (2d + 2dv + w) + 2m(d + dv) + g X(d + dv + 3w) + sum of max(0, B_j - t')(d + dv)
+peak  = g a'(d + dv + 2w) + t'(d + dv) + s'(d + dv)w + max(g a'dw, (d + dv)w) + 2w + 1
+
 Where rows, columns and keys are a band there is a form with a ring of all keys that a row needs, r of them, with their
 gradients. A row recomputes its output and its log-sum-exp from these, so that neither is read:
 
@@ -34,6 +40,7 @@ peak  = r'(d + dv)(1 + w) + d + dv + max(d, dv)w + 4w
 
 from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import all_gradients, passing_words, stationary_words
+from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.form import Form, Held, KeptTile, KeyRing, RowTile, Sizes
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.taking_turns import TakingTurns
@@ -63,6 +70,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         _ring(sizes),
         _sums(sizes),
         _turns(sizes),
+        _band_turns(sizes),
     )
 
 
@@ -83,6 +91,25 @@ def _turns(sizes: Sizes) -> Form:
     )
     fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
     return Form(("turn_keys", "stacked_rows", "own_key_sums"), (phase,), fixed)
+
+
+def _band_turns(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    phase = BandTurns(
+        "query_tile",
+        "masked_turn_keys",
+        "own_key_sums",
+        per_row=group * (d + dv + 2 * w),
+        own_sum=group * d * w,
+        per_slot=d + dv,
+        per_sum=(d + dv) * w,
+        beside=2 * w + 1,
+        loads=d + dv,
+        again=group * (d + dv + 3 * w),
+        once=0 * d,
+    )
+    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
+    return Form(("masked_turn_keys", "query_tile", "own_key_sums"), (phase,), fixed)
 
 
 def _sums(sizes: Sizes) -> Form:
