@@ -67,6 +67,8 @@ SHAPES = [
     *(RowQuestion("backward", 2, 2, d, dv) for d, dv in ((4, 8), (8, 4))),
     *(RowQuestion("backward", n, n, 8, 8, mask) for n, mask in ((2, "causal"), (3, "window:2"), (3, "causal"))),
     RowQuestion("backward", 2, 3, 8, 8, "causal"),
+    *(RowQuestion("backward", rows, 3, d, dv, "causal") for rows in (2, 3) for d, dv in ((5, 2), (2, 4))),
+    *(RowQuestion("backward", 4, 4, d, dv, "window:2") for d, dv in ((5, 2), (2, 4))),
     *(RowQuestion("backward", rows, keys, d, dv) for rows, keys in ((1, 5), (5, 1)) for d, dv in ((8, 8), (5, 2))),
     *(RowQuestion("backward", rows, keys, 5, 2) for rows, keys in ((2, 3), (3, 2), (2, 4))),
     *(RowQuestion("backward", 1, keys, 8, 8, group=group) for keys, group in ((2, 2), (3, 2), (2, 3))),
