@@ -11,7 +11,7 @@ from attenio.planning.problems.kinds import Kind, is_for
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
-from attenio.planning.words.form import CountSum, Form, Product, Sizes, least_of
+from attenio.planning.words.form import CountSum, Form, Sizes, least_of
 from attenio.workload import Direction
 
 # In the order in which equals are preferred. The dataflows that are missing never move less than one that is here:
@@ -72,7 +72,7 @@ def entrants_of(direction: Direction, problems: Problems) -> Entrants:
     """
     if problems.granularity.is_free:
         return _free_entrants(direction, problems.sizes, problems.counts.kind)
-    return _ranked([allowed_forms(problems, dataflow) for dataflow in contenders(direction)], direction)
+    return _ranked([allowed_forms(problems, dataflow) for dataflow in contenders(direction)], direction, problems.sizes)
 
 
 @lru_cache(maxsize=1024)
@@ -82,21 +82,18 @@ def _free_entrants(direction: Direction, sizes: Sizes, kind: Kind) -> Entrants:
         forms[Dataflow.TWO_PASS] = forms[Dataflow.TWO_PASS][1:]
     if direction is not Direction.BACKWARD and sizes.group == 1:
         forms[Dataflow.FLASH_ATTENTION_1] = ()
-    return _ranked(forms.values(), direction)
+    return _ranked(forms.values(), direction, sizes)
 
 
-def _ranked(forms: Iterable[tuple[Form, ...]], direction: Direction) -> Entrants:
+def _ranked(forms: Iterable[tuple[Form, ...]], direction: Direction, sizes: Sizes) -> Entrants:
     ranks, names = count(), contenders(direction)
     of_each = tuple(
-        tuple(Entrant(next(ranks), dataflow, form, _spills(form)) for form in every)
+        tuple(Entrant(next(ranks), dataflow, form, form.products > 0) for form in every)
         for dataflow, every in zip(names, forms, strict=True)
     )
-    fixed = [each.form.fixed for every in of_each for each in every if each.spills]
-    return Entrants(of_each, least_of(fixed))
-
-
-def _spills(form: Form) -> bool:
-    return any(isinstance(phase, Product) for phase in form.phases)
+    once = sizes.scores * (sizes.group * sizes.intermediate_words)
+    spilled = [each.form.fixed + once * each.form.products for every in of_each for each in every if each.spills]
+    return Entrants(of_each, least_of(spilled))
 
 
 def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:

@@ -110,10 +110,12 @@ def _not_ruled_out(cases: Cases, form: Form, limit: Ints) -> tuple[Ints, Cases]:
     floor = np.asarray(cases.of_every_case(form.fixed).of(cases), dtype=np.float64)
     if not is_zero(form.least_held):
         floor[cases.of_every_case(form.least_held) > cases.fast_words] = np.inf
-    for phase in form.phases:
-        left = np.flatnonzero(floor <= most)
+    # that a product reads its scores once is known before its tiles
+    known = floor + form.products * cases.group * cases.scores * cases.intermediate_words if form.products else floor
+    for place, phase in enumerate(form.phases):
+        left = np.flatnonzero((floor if place else known) <= most)
         if not left.size:
-            break
+            return index[left], take(cases, left)
         if 4 * len(left) < 3 * len(index):
             index, floor, most, cases = index[left], floor[left], most[left], take(cases, left)
         floor = floor + _floor(cases, cases.of_every_case(phase), most - floor)

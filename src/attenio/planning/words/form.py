@@ -269,3 +269,8 @@ class Form(NamedTuple):
     least_held: Counts = 0
     constant: tuple[tuple[str, int], ...] = ()
     fewest: str | None = None
+
+    @property
+    def products(self) -> int:
+        """How many products of stored scores it makes: each reads all of them once or more."""
+        return sum(isinstance(phase, Product) for phase in self.phases)
