@@ -83,10 +83,7 @@ def floors(cases: Cases, form: Form) -> Floats:
 
 
 def promising(cases: Cases, form: Form, limit: Ints) -> tuple[Ints, Cases, Form]:
-    """In which cases a form may move no more words than the limit, these cases, and the form for them.
-
-    The form is that of the different widths.
-    """
+    """In which cases a form, that of the different widths, may win within the limit, these cases, and it for them."""
     index, few = _not_ruled_out(cases, form, limit)
     return index, few, few.of_every_case(form)
 
@@ -110,10 +107,9 @@ def _not_ruled_out(cases: Cases, form: Form, limit: Ints) -> tuple[Ints, Cases]:
     floor = np.asarray(cases.of_every_case(form.fixed).of(cases), dtype=np.float64)
     if not is_zero(form.least_held):
         floor[cases.of_every_case(form.least_held) > cases.fast_words] = np.inf
-    # that a product reads its scores once is known before its tiles
-    known = floor + form.products * cases.group * cases.scores * cases.intermediate_words if form.products else floor
+    read = form.products * cases.group * cases.scores * cases.intermediate_words  # once or more, whatever the tiles
     for place, phase in enumerate(form.phases):
-        left = np.flatnonzero((floor if place else known) <= most)
+        left = np.flatnonzero((floor if place else floor + read) <= most)
         if not left.size:
             return index[left], take(cases, left)
         if 4 * len(left) < 3 * len(index):
