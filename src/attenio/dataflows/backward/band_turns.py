@@ -52,7 +52,7 @@ class _Rows:
 
     def named(self, some: slice) -> Indices:
         """What they are called: head by head."""
-        position, head = np.divmod(np.arange(some.start, some.stop), self._problem.group)
+        position, head = np.divmod(np.arange(some.start, some.stop, dtype=np.int64), self._problem.group)
         return compact_if_ascending(head * self._problem.pattern.rows + position)
 
     def at(self, some: slice, place: int) -> list[Tile]:

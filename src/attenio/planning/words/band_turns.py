@@ -180,8 +180,8 @@ def _best_of_some(
     phase: BandTurns, steps: Steps, fast_words: Ints, limit: NDArray[np.float64] | Ints
 ) -> tuple[Ints, Sizes]:
     """Large tiles first, which often leave no more than they move to small ones."""
-    case = np.arange(len(fast_words))
-    best, found = np.full(len(case), NEVER), np.zeros((3, len(case)), dtype=np.int64)
+    case = np.arange(len(fast_words), dtype=np.int64)
+    best, found = np.full(len(case), NEVER, dtype=np.int64), np.zeros((3, len(case)), dtype=np.int64)
     for tiles in (range(_MANY_TURNS + 1, MOST + 1), range(1, _MANY_TURNS + 1)):
         tile, slots = (each.reshape(-1, 1) for each in np.meshgrid(tiles, range(1, MOST + 1), indexing="ij"))
         sizes = Sizes(tile, slots, 0)
@@ -190,7 +190,7 @@ def _best_of_some(
         index = np.nonzero(fits & (_fewest_words(phase, steps, sizes) <= np.minimum(best, limit)))
         if not index[0].size:
             continue
-        words = np.full(sums.shape, NEVER)
+        words = np.full(sums.shape, NEVER, dtype=np.int64)
         tried = Sizes(tile[index[0], 0], slots[index[0], 0], sums[index])
         words[index] = words_of_turns(*_of_some((phase, steps), index[1]), tried)
         which = np.argmin(words, axis=0)
