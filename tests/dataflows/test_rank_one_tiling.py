@@ -55,17 +55,22 @@ def with_probabilities(problem, tiles):
     return moved, max(a * b * w + a + 1, (r + 3) * w, p * c * w + p * w + 1)
 
 
-@QUICK
-@given(workloads(), st.data())
-def test_rank_one_tiling_without_statistics_moves_and_holds_what_its_closed_form_says(workload, data):
-    tiles = sizes(
+def drawn(data, workload, **more):
+    """Tiles of scores and of outputs, and of whatever else has so many at most."""
+    return sizes(
         data.draw,
         score_rows=workload.queries + 1,
         score_keys=workload.keys + 1,
-        resident_keys=workload.keys + 1,
         output_rows=workload.queries + 1,
         output_columns=workload.value_dim + 1,
+        **more,
     )
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_rank_one_tiling_without_statistics_moves_and_holds_what_its_closed_form_says(workload, data):
+    tiles = drawn(data, workload, resident_keys=workload.keys + 1)
     obeys_its_closed_form(workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload), with_probabilities)
 
 
@@ -79,27 +84,14 @@ def test_masks_are_left_out_in_memories_of_three_words():
 @QUICK
 @given(workloads(), st.data())
 def test_rank_one_tiling_moves_and_holds_what_its_closed_form_says_and_computes_attention(workload, data):
-    tiles = sizes(
-        data.draw,
-        score_rows=workload.queries + 1,
-        score_keys=workload.keys + 1,
-        output_rows=workload.queries + 1,
-        output_columns=workload.value_dim + 1,
-    )
+    tiles = drawn(data, workload)
     obeys_its_closed_form(workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload), closed_form)
 
 
 @QUICK
 @given(workloads(), st.data())
 def test_later_columns_read_back_what_the_first_ones_settled(workload, data):
-    tiles = sizes(
-        data.draw,
-        score_rows=workload.queries + 1,
-        score_keys=workload.keys + 1,
-        output_rows=workload.queries + 1,
-        output_columns=workload.value_dim + 1,
-        later_rows=workload.queries + 1,
-    )
+    tiles = drawn(data, workload, later_rows=workload.queries + 1)
     obeys_its_closed_form(workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload), settled)
 
 

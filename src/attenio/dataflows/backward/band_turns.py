@@ -23,111 +23,14 @@ exchanged and both from the last one on; rows that come again store D before tha
 hand at a time.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-import numpy as np
-
-from attenio.dataflows.backward.held_keys import slots_for_keys
-from attenio.dataflows.backward.held_rows import row_buffers
-from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score, stream_delta
-from attenio.dataflows.online_softmax import ONE
+from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score
+from attenio.dataflows.backward.turn_sides import Rows, Side, part_at, places_for_keys, places_for_rows, zero_sums
 from attenio.masks.patterns import Band
-from attenio.memory import Buffer, FastMemory, Tile
-from attenio.memory.indices import Indices, as_array, compact_if_ascending
+from attenio.memory import FastMemory, Tile
 from attenio.planning.plan import Tiles
-
-
-class _Rows:
-    """Places for rows of all heads: Q, dO, L and D. They are counted position by position."""
-
-    def __init__(self, problem: BackwardProblem, fast: FastMemory, places: Sequence[Tile], O_element: Buffer) -> None:
-        self._problem, self._fast, self._places, self._O = problem, fast, places, O_element
-        self.count = problem.group * problem.pattern.rows
-        self.finals, self.columns = [problem.dQ], [("dQ", problem.depth)]
-        self._delta, self._known = problem.spilled("D", self.count, 1), np.zeros(self.count, dtype=np.bool_)
-
-    def named(self, some: slice) -> Indices:
-        """What they are called: head by head."""
-        position, head = np.divmod(np.arange(some.start, some.stop, dtype=np.int64), self._problem.group)
-        return compact_if_ascending(head * self._problem.pattern.rows + position)
-
-    def at(self, some: slice, place: int) -> list[Tile]:
-        """These, from some place on."""
-        return [_part(tile, place, some, self.named(some)) for tile in self._places]
-
-    def arrive(self, some: slice, place: int) -> None:
-        """They come, and D is loaded or made."""
-        Q, dO, L, D = self.at(some, place)
-        for source, tile in ((self._problem.Q, Q), (self._problem.dO, dO), (self._problem.L, L)):
-            self._fast.load(source, tile)
-        if self._known[as_array(Q.rows)].all():
-            self._fast.load(self._delta, D)
-        else:
-            stream_delta(self._fast, self._problem, D, dO, self._O, L)
-
-    def leave(self, some: slice, place: int, *, once: bool) -> None:
-        """They will come again; ``once``, D that has been stored is not stored again."""
-        named = as_array(self.named(some))
-        if not (once and self._known[named].all()):
-            self._fast.store(self.at(some, place)[3], self._delta)
-            self._known[named] = True
-
-
-class _Keys:
-    """Places for keys and their values."""
-
-    def __init__(self, problem: BackwardProblem, fast: FastMemory, places: Sequence[Tile]) -> None:
-        self._problem, self._fast, self._places, self.count = problem, fast, places, problem.pattern.keys
-        self.finals, self.columns = [problem.dK, problem.dV], [("dK", problem.depth), ("dV", problem.width)]
-
-    def named(self, keys: slice) -> Indices:
-        """Themselves."""
-        return keys
-
-    def at(self, keys: slice, place: int) -> list[Tile]:
-        """These keys, from some place on."""
-        return [_part(tile, place, keys, keys) for tile in self._places]
-
-    def arrive(self, keys: slice, place: int) -> None:
-        """They come."""
-        for source, tile in zip((self._problem.K, self._problem.V), self.at(keys, place), strict=True):
-            self._fast.load(source, tile)
-
-    def leave(self, keys: slice, place: int, *, once: bool) -> None:
-        """Nothing of them is stored."""
-
-
-_Side = _Rows | _Keys
-
-
-def _part(tile: Tile, place: int, some: slice, named: Indices) -> Tile:
-    return part(tile, slice(place, place + some.stop - some.start), named)
-
-
-@contextmanager
-def _rows(problem: BackwardProblem, fast: FastMemory, count: int) -> Iterator[_Rows]:
-    places = slice(0, count)
-    with row_buffers(problem, count, fast) as room, fast.buffer("O", 1, 1) as O_element:
-        columns = problem.Q.columns, problem.V.columns, ONE, ONE
-        yield _Rows(problem, fast, [each.over(places, of) for each, of in zip(room, columns, strict=True)], O_element)
-
-
-@contextmanager
-def _keys(problem: BackwardProblem, fast: FastMemory, count: int) -> Iterator[_Keys]:
-    with slots_for_keys(problem, count, fast) as places:
-        yield _Keys(problem, fast, places)
-
-
-@contextmanager
-def _sums(fast: FastMemory, side: _Side, count: int) -> Iterator[list[Tile]]:
-    """Room for sums of so many, which are zero."""
-    with ExitStack() as room:
-        buffers = [(room.enter_context(fast.scratch(name, count, width)), width) for name, width in side.columns]
-        yield [buffer.zeros(slice(0, count), slice(0, width)) for buffer, width in buffers]
 
 
 def turns_of_band_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
@@ -137,7 +40,7 @@ def turns_of_band_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory)
     tile, slots = min(tiles["key_tile"], band.keys), min(tiles["masked_turn_rows"], group * band.rows)
     positions = [range(int(band.first_key(row)), int(band.end_key(row))) for row in range(band.rows)]
     needs = [keys for keys in positions for _ in range(group)]
-    with _keys(problem, fast, tile) as stay, _rows(problem, fast, slots) as come:
+    with places_for_keys(problem, fast, tile) as stay, places_for_rows(problem, fast, slots, by_position=True) as come:
         _BandTurns(problem, fast, (stay, come), (tile, slots, tiles["own_row_sums"]), needs).run()
 
 
@@ -151,7 +54,7 @@ def turns_of_band_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory)
         range(group * (last - int(across.end_key(key))), group * (last - int(across.first_key(key))))
         for key in reversed(range(band.keys))
     ]
-    with _rows(problem, fast, tile) as stay, _keys(problem, fast, slots) as come:
+    with places_for_rows(problem, fast, tile, by_position=True) as stay, places_for_keys(problem, fast, slots) as come:
         _BandTurns(problem, fast, (stay, come), (tile, slots, tiles["own_key_sums"]), needs).run()
 
 
@@ -169,7 +72,7 @@ class _BandTurns:
         self,
         problem: BackwardProblem,
         fast: FastMemory,
-        sides: tuple[_Side, _Side],
+        sides: tuple[Side, Side],
         sizes: tuple[int, int, int],
         needs: list[range],
     ) -> None:
@@ -189,16 +92,16 @@ class _BandTurns:
 
     def run(self) -> None:
         """All turns, and every tile after its turn."""
-        with room_for_score(self._fast), _sums(self._fast, self._come, len(self._own)) as own:
+        with room_for_score(self._fast), zero_sums(self._fast, self._come, len(self._own)) as own:
             for turn, tile in enumerate(self._tiles):
-                with _sums(self._fast, self._come, self._hand) as hand:
+                with zero_sums(self._fast, self._come, self._hand) as hand:
                     self._take_turn(turn, hand)
                 self._pass(turn, own)
                 self._problem.advance(len(tile) // (self._problem.group if self._rows_stay else 1))
 
     @property
     def _rows_stay(self) -> bool:
-        return isinstance(self._stay, _Rows)
+        return isinstance(self._stay, Rows)
 
     def _of_stay(self, span: range) -> slice:
         """What they are called: rows are numbered from the last on where they stay."""
@@ -278,7 +181,7 @@ class _BandTurns:
                 self._arrive(member)
         sums = {
             member: [
-                _part(tile, place, self._of_come(member), self._come.named(self._of_come(member))) for tile in hand
+                part_at(tile, place, self._of_come(member), self._come.named(self._of_come(member))) for tile in hand
             ]
             for place, member in enumerate(members)
         }
@@ -290,7 +193,7 @@ class _BandTurns:
         for of_member in sums.values():
             self._store(self._come, of_member)
 
-    def _store(self, side: _Side, sums: list[Tile]) -> None:
+    def _store(self, side: Side, sums: list[Tile]) -> None:
         for target, of_some in zip(side.finals, sums, strict=True):
             self._fast.store(of_some, target)
 
@@ -298,8 +201,8 @@ class _BandTurns:
         """All that need a tile meet it: first those that are here, last those that stay over the next turn."""
         stays = self._kept(tile + 1) if tile + 1 < len(self._tiles) else range(0)
         span = self._of_stay(self._tiles[tile])
-        with _sums(self._fast, self._stay, len(self._tiles[tile])) as room:
-            sums = [_part(each, 0, span, self._stay.named(span)) for each in room]
+        with zero_sums(self._fast, self._stay, len(self._tiles[tile])) as room:
+            sums = [part_at(each, 0, span, self._stay.named(span)) for each in room]
             needing = [member for member, reach in enumerate(self._reach) if tile in reach]
             coming = [member for member in needing if member not in self._here]
             for member in [*self._here, *sorted(coming, key=lambda each: each in stays)]:
@@ -314,7 +217,7 @@ class _BandTurns:
 
     def _own_sums(self, own: list[Tile], member: int) -> list[Tile]:
         called, place = self._of_come(member), member - self._own.start
-        return [_part(tile, place, called, self._come.named(called)) for tile in own]
+        return [part_at(tile, place, called, self._come.named(called)) for tile in own]
 
     def _make_room(self, stays: range, tile: int) -> None:
         """If no slot is free, one that does not stay leaves; all that are here have met the tile."""
@@ -333,7 +236,7 @@ class _BandTurns:
         staying = self._stay.at(some, place)
         if of_tile is not None:
             named = self._stay.named(some)
-            of_tile = [_part(each, place, some, named) for each in of_tile]
+            of_tile = [part_at(each, place, some, named) for each in of_tile]
         passing = self._come.at(self._of_come(member), self._here[member])
         both = (staying, of_tile), (passing, of_member)
         ((Q, dO, L, D), of_rows), ((K, V), of_keys) = both if self._rows_stay else both[::-1]

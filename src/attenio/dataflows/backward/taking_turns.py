@@ -21,108 +21,26 @@ Rows stay (query-stationary) and keys pass, with rows and keys exchanged; rows t
 score and its gradient are in hand at a time.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from attenio.dataflows.backward.held_keys import slots_for_keys
-from attenio.dataflows.backward.held_rows import row_buffers
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score, stream_delta
-from attenio.dataflows.online_softmax import ONE
-from attenio.memory import Buffer, FastMemory, Tile
+from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score
+from attenio.dataflows.backward.turn_sides import Rows, Side, places_for_keys, places_for_rows, zero_sums
+from attenio.memory import FastMemory, Tile
 from attenio.memory.indices import cuts, size
 from attenio.planning.plan import Tiles
-
-
-class _Rows:
-    """Places for rows of all heads: Q, dO, L and D."""
-
-    def __init__(self, problem: BackwardProblem, fast: FastMemory, places: Sequence[Tile], O_element: Buffer) -> None:
-        self._problem, self._fast, self._places, self._O = problem, fast, places, O_element
-        self.count = problem.group * problem.pattern.rows
-        self.finals, self.columns = [problem.dQ], [("dQ", problem.depth)]
-        self.spilled = [problem.spilled("partial dQ", self.count, problem.depth)]
-        self._delta, self._known = problem.spilled("D", self.count, 1), np.zeros(self.count, dtype=np.bool_)
-        # Q, dO, L and D, which is stored before
-        self.again_words = problem.depth + problem.width + 3 * problem.intermediate_words
-
-    def at(self, named: slice, place: int) -> list[Tile]:
-        """These rows, from some place on."""
-        return [part(tile, slice(place, place + size(named)), named) for tile in self._places]
-
-    def arrive(self, named: slice, place: int) -> None:
-        """They come, and D is loaded or made."""
-        Q, dO, L, D = self.at(named, place)
-        for source, tile in ((self._problem.Q, Q), (self._problem.dO, dO), (self._problem.L, L)):
-            self._fast.load(source, tile)
-        if self._known[named].all():
-            self._fast.load(self._delta, D)
-        else:
-            stream_delta(self._fast, self._problem, D, dO, self._O, L)
-
-    def leave(self, named: slice, place: int, *, once: bool) -> None:
-        """They will come again; ``once``, D that has been stored is not stored again."""
-        if not (once and self._known[named].all()):
-            self._fast.store(self.at(named, place)[3], self._delta)
-            self._known[named] = True
-
-
-class _Keys:
-    """Places for keys and their values."""
-
-    def __init__(self, problem: BackwardProblem, fast: FastMemory, places: Sequence[Tile]) -> None:
-        self._problem, self._fast, self._places, self.count = problem, fast, places, problem.pattern.keys
-        self.finals, self.columns = [problem.dK, problem.dV], [("dK", problem.depth), ("dV", problem.width)]
-        self.spilled = [problem.spilled(f"partial {name}", self.count, width) for name, width in self.columns]
-        self.again_words = problem.depth + problem.width
-
-    def at(self, named: slice, place: int) -> list[Tile]:
-        """These keys, from some place on."""
-        return [part(tile, slice(place, place + size(named)), named) for tile in self._places]
-
-    def arrive(self, named: slice, place: int) -> None:
-        """They come."""
-        for source, tile in zip((self._problem.K, self._problem.V), self.at(named, place), strict=True):
-            self._fast.load(source, tile)
-
-    def leave(self, named: slice, place: int, *, once: bool) -> None:
-        """Nothing of them is stored."""
-
-
-_Side = _Rows | _Keys
-
-
-@contextmanager
-def _rows(problem: BackwardProblem, fast: FastMemory, count: int) -> Iterator[_Rows]:
-    places = slice(0, count)
-    with row_buffers(problem, count, fast) as room, fast.buffer("O", 1, 1) as O_element:
-        columns = problem.Q.columns, problem.V.columns, ONE, ONE
-        yield _Rows(problem, fast, [each.over(places, of) for each, of in zip(room, columns, strict=True)], O_element)
-
-
-@contextmanager
-def _keys(problem: BackwardProblem, fast: FastMemory, count: int) -> Iterator[_Keys]:
-    with slots_for_keys(problem, count, fast) as places:
-        yield _Keys(problem, fast, places)
-
-
-@contextmanager
-def _sums(fast: FastMemory, side: _Side, count: int) -> Iterator[list[Tile]]:
-    """Room for sums of so many, which are zero."""
-    with ExitStack() as room:
-        buffers = [(room.enter_context(fast.scratch(name, count, width)), width) for name, width in side.columns]
-        yield [buffer.zeros(slice(0, count), slice(0, width)) for buffer, width in buffers]
 
 
 def turns_of_rows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Keys stay; run the heads of one group of one sequence."""
     keys, rows = problem.pattern.keys, problem.group * problem.pattern.rows
     sizes = min(tiles["key_tile"], keys), min(tiles["turn_rows"], rows), min(tiles["own_row_sums"], rows)
-    with _keys(problem, fast, sizes[0]) as stay, _rows(problem, fast, sizes[1]) as come:
+    with (
+        places_for_keys(problem, fast, sizes[0]) as stay,
+        places_for_rows(problem, fast, sizes[1]) as come,
+    ):
         _TakingTurns(problem, fast, (stay, come), sizes).run()
 
 
@@ -130,7 +48,10 @@ def turns_of_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> N
     """Rows stay; run the heads of one group of one sequence."""
     keys, rows = problem.pattern.keys, problem.group * problem.pattern.rows
     sizes = min(tiles["stacked_rows"], rows), min(tiles["turn_keys"], keys), min(tiles["own_key_sums"], keys)
-    with _rows(problem, fast, sizes[0]) as stay, _keys(problem, fast, sizes[1]) as come:
+    with (
+        places_for_rows(problem, fast, sizes[0]) as stay,
+        places_for_keys(problem, fast, sizes[1]) as come,
+    ):
         _TakingTurns(problem, fast, (stay, come), sizes).run()
 
 
@@ -171,7 +92,7 @@ class _TakingTurns:
     """Those that stay in tiles, those that pass in slots, and the sums of either."""
 
     def __init__(
-        self, problem: BackwardProblem, fast: FastMemory, sides: tuple[_Side, _Side], sizes: tuple[int, int, int]
+        self, problem: BackwardProblem, fast: FastMemory, sides: tuple[Side, Side], sizes: tuple[int, int, int]
     ) -> None:
         (self._stay, self._come), (tile, self._slots, own) = sides, sizes
         self._problem, self._fast, count = problem, fast, self._come.count
@@ -187,17 +108,19 @@ class _TakingTurns:
         even = _stays(self._tiles, 2, travel * second, self._stay.again_words) if second else {}
         self._groups = _Group(range(count - second, count), even), odd
         self._visits = [tile for turn in range(len(self._tiles) + 1) for tile in self._arriving(turn)]
+        come = self._come
+        self._spilled = [problem.spilled(f"partial {name}", come.count, width) for name, width in come.columns]
         self._here: dict[int, int] = {}
         self._tile: int | None = None
 
     def run(self) -> None:
         """All turns, and every tile after its turn."""
-        with room_for_score(self._fast), _sums(self._fast, self._come, len(self._own)) as own:
+        with room_for_score(self._fast), zero_sums(self._fast, self._come, len(self._own)) as own:
             for turn in range(len(self._tiles) + 1):
                 if turn == 0:
                     for place, member in enumerate(self._kept(0)):
                         self._arrive(member, place)
-                with _sums(self._fast, self._come, self._hand) as hand:
+                with zero_sums(self._fast, self._come, self._hand) as hand:
                     self._take_turn(turn, hand)
                 if turn < len(self._tiles):
                     self._pass(turn, own)
@@ -205,7 +128,7 @@ class _TakingTurns:
 
     @property
     def _rows_stay(self) -> bool:
-        return isinstance(self._stay, _Rows)
+        return isinstance(self._stay, Rows)
 
     def _arriving(self, turn: int) -> list[int]:
         """The tiles that come at a turn: those that come again, then the next."""
@@ -231,7 +154,7 @@ class _TakingTurns:
     def _take_turn(self, turn: int, hand: list[Tile]) -> None:
         """The group whose turn it is meets tiles; the next one comes."""
         members, stays = self._groups[turn % 2]
-        met, spilled = stays.get(turn, []), self._come.spilled
+        met, spilled = stays.get(turn, []), self._spilled
         sums = {m: self._part(hand, place, m) for place, m in enumerate(members)} if met else {}
         for member in sums if met and turn > min(stays) else {}:
             for source, sum_of in zip(spilled, sums[member], strict=True):
@@ -249,7 +172,7 @@ class _TakingTurns:
     def _pass(self, tile: int, own: list[Tile]) -> None:
         """All that pass meet a tile: first those that are here, last those that stay over the next turn."""
         last, kept = tile == len(self._tiles) - 1, self._kept(tile + 1)
-        with _sums(self._fast, self._stay, size(self._tiles[tile])) as room:
+        with zero_sums(self._fast, self._stay, size(self._tiles[tile])) as room:
             sums = self._part(room, 0, self._tiles[tile])
             coming = [member for member in range(self._come.count) if member not in self._here]
             for member in [*self._here, *sorted(coming, key=lambda each: each in kept)]:

@@ -128,10 +128,10 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         *rolls,
         _sums(sizes),
         _ring(sizes),
-        _turns(sizes),
+        _turns(sizes, TakingTurns, "turn_rows"),
         _turning(sizes),
         _causal(sizes),
-        _band_turns(sizes),
+        _turns(sizes, BandTurns, "masked_turn_rows"),
     )
 
 
@@ -169,11 +169,11 @@ def _turning(sizes: Sizes) -> Form:
     return Form(("exchanged_positions", "key_tile", "standing_sums"), (phase,), fixed)
 
 
-def _turns(sizes: Sizes) -> Form:
+def _turns(sizes: Sizes, kind: type[TakingTurns | BandTurns], slots: str) -> Form:
     d, dv, w = sizes.d, sizes.value_dim, sizes.intermediate_words
-    phase = TakingTurns(
+    phase = kind(
         "key_tile",
-        "turn_rows",
+        slots,
         "own_row_sums",
         per_row=d + dv,
         own_sum=(d + dv) * w,
@@ -186,27 +186,7 @@ def _turns(sizes: Sizes) -> Form:
         across=True,
     )
     fixed = all_gradients(sizes) + sizes.rows * (sizes.group * (d + 2 * dv + w))
-    return Form(("turn_rows", "key_tile", "own_row_sums"), (phase,), fixed)
-
-
-def _band_turns(sizes: Sizes) -> Form:
-    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
-    phase = BandTurns(
-        "key_tile",
-        "masked_turn_rows",
-        "own_row_sums",
-        per_row=d + dv,
-        own_sum=(d + dv) * w,
-        per_slot=d + dv + 2 * w,
-        per_sum=d * w,
-        beside=2 * w + 1,
-        loads=d + dv + 2 * w,
-        again=d + dv,
-        once=w,
-        across=True,
-    )
-    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
-    return Form(("masked_turn_rows", "key_tile", "own_row_sums"), (phase,), fixed)
+    return Form((slots, "key_tile", "own_row_sums"), (phase,), fixed)
 
 
 def _sums(sizes: Sizes) -> Form:

@@ -38,6 +38,7 @@ moved = g (R(d + dv) + n d) + (F + m)(d + dv)                      R touched row
 peak  = r'(d + dv)(1 + w) + d + dv + max(d, dv)w + 4w
 """
 
+from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import all_gradients, passing_words, stationary_words
 from attenio.planning.words.band_turns import BandTurns
@@ -69,47 +70,30 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         _waiting(sizes),
         _ring(sizes),
         _sums(sizes),
-        _turns(sizes),
-        _band_turns(sizes),
+        _turns(sizes, TakingTurns, ("stacked_rows", "turn_keys"), 1),
+        _turns(sizes, BandTurns, ("query_tile", "masked_turn_keys"), sizes.group),
     )
 
 
-def _turns(sizes: Sizes) -> Form:
+def _turns(sizes: Sizes, kind: type[TakingTurns | BandTurns], names: tuple[str, str], rows: Counts) -> Form:
+    """``names`` of rows that stay and keys over a turn; so many ``rows`` are one of those that stay."""
     d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
-    phase = TakingTurns(
-        "stacked_rows",
-        "turn_keys",
+    stay, keys = names
+    phase = kind(
+        stay,
+        keys,
         "own_key_sums",
-        per_row=d + dv + 2 * w,
-        own_sum=d * w,
+        per_row=rows * (d + dv + 2 * w),
+        own_sum=rows * d * w,
         per_slot=d + dv,
         per_sum=(d + dv) * w,
         beside=2 * w + 1,
         loads=d + dv,
-        again=d + dv + 3 * w,
+        again=rows * (d + dv + 3 * w),
         once=0 * d,
     )
     fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
-    return Form(("turn_keys", "stacked_rows", "own_key_sums"), (phase,), fixed)
-
-
-def _band_turns(sizes: Sizes) -> Form:
-    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
-    phase = BandTurns(
-        "query_tile",
-        "masked_turn_keys",
-        "own_key_sums",
-        per_row=group * (d + dv + 2 * w),
-        own_sum=group * d * w,
-        per_slot=d + dv,
-        per_sum=(d + dv) * w,
-        beside=2 * w + 1,
-        loads=d + dv,
-        again=group * (d + dv + 3 * w),
-        once=0 * d,
-    )
-    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
-    return Form(("masked_turn_keys", "query_tile", "own_key_sums"), (phase,), fixed)
+    return Form((keys, stay, "own_key_sums"), (phase,), fixed)
 
 
 def _sums(sizes: Sizes) -> Form:
