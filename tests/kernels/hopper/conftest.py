@@ -6,6 +6,8 @@ from pathlib import Path
 
 _files = {"gluon_interpreter": ".", "offline_compiler": "."}
 if importlib.util.find_spec("triton") is not None:
+    from tests.kernels.hopper.compilers import compilers  # noqa: F401
+
     _files["interpreted_backward"] = "backward"
 for _name, _folder in _files.items():
     _spec = importlib.util.spec_from_file_location(_name, Path(__file__).parent / _folder / f"{_name}.py")

@@ -3,7 +3,6 @@
 import sys
 import threading
 import warnings
-from concurrent.futures import Future
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 
@@ -12,110 +11,22 @@ import torch
 
 pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
 
-from tests.kernels.hopper.test_cuda_launches import Driver
 from tests.kernels.uninterpreted import uninterpreted
 
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.hopper import forward, gluon_attenio, standing_in
-from attenio.kernels.hopper.backward import config
-from attenio.kernels.hopper.backward import dataflow as backward
-from attenio.kernels.hopper.backward.chunks import Chunk
-from attenio.kernels.hopper.backward.config import BackwardCall
-from attenio.kernels.hopper.backward.masks import VisibleRows
-from attenio.kernels.hopper.backward.preprocess import RowStatistics
-from attenio.kernels.hopper.cuda import attenio as cuda
-from attenio.kernels.hopper.cuda import compiler, key_stationary, launcher
+from attenio.kernels.hopper import forward, gluon_attenio
+from attenio.kernels.hopper.cuda import compiler
 from attenio.kernels.hopper.cuda.tiles import CudaTiles
 from attenio.kernels.hopper.kind import ForwardKind
 from attenio.kernels.hopper.proving import forward_by_definition
 from attenio.kernels.hopper.tiles import GluonTiles, possible_tiles
 from attenio.kernels.replay import set_stand_ins
-from attenio.kernels.replay import standing_in as replaying
 from attenio.kernels.replay.standing_in import stand_ins, waiting
 
 CAUSAL = {"above": 0}
 # Lengths of one head of 192 columns, and the key tiles that are best for them.
 CUDA_112, CUDA_96, GLUON_64 = 100, 384, 64
-
-
-class Compilers:
-    """Texts and tiles that were asked for; while ``open`` is not set they are not compiled yet."""
-
-    def __init__(self):
-        self.open, self.asked, self.tiles, self.failing = threading.Event(), [], {}, None
-        self.open.set()
-
-    def cubin(self, _nvrtc, source):
-        self.asked.append(source)
-        self.finish()
-        return b"cubin"
-
-    def finish(self):
-        assert self.open.wait(20)
-        if self.failing is not None:
-            raise self.failing
-
-    def launch_gluon(self, problem, attended, tiles, plan):
-        future = self.begin_gluon(problem, plan)
-        future.result()  # a launch waits for it
-        for mine, right in zip(attended, forward_by_definition(problem), strict=True):
-            mine.copy_(right.view(mine.shape))
-
-    def begin_gluon(self, problem, plan):
-        key = self._key(problem, plan.tiles)
-        if key not in self.tiles:
-            self.tiles[key] = Future()
-            threading.Thread(target=self._compile, args=(self.tiles[key],)).start()
-        return self.tiles[key]
-
-    def _compile(self, future):
-        try:
-            self.finish()
-        except Exception as problem:
-            future.set_exception(problem)
-        else:
-            future.set_result(None)
-
-    def has_gluon(self, problem, tiles, _kind):
-        future = self.tiles.get(self._key(problem, tiles))
-        return future is not None and future.done() and future.exception() is None
-
-    @staticmethod
-    def _key(problem, tiles):
-        masked = ForwardKind.of(problem).has_masks(tiles) or tiles.masks
-        return tiles.consumers, tiles.key_tile, tiles.ping_pong, masked
-
-
-@pytest.fixture
-def compilers(monkeypatch, tmp_path):
-    """A GPU of 132 SMs for which nothing is compiled yet."""
-    made, driver = Compilers(), Driver()
-    driver.replace(monkeypatch)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(launcher, "compiled", compiler.compiled)
-    monkeypatch.setattr(compiler, "library", lambda: made)
-    monkeypatch.setattr(compiler, "version", lambda: "13.0")
-    monkeypatch.setattr(compiler, "_compiled", made.cubin)
-    monkeypatch.setattr(compiler, "_begun", {})
-    monkeypatch.setattr(compiler, "_made_here", set())
-    monkeypatch.setattr(gluon_attenio, "launch_attenio", made.launch_gluon)
-    monkeypatch.setattr(gluon_attenio, "begin_compiling_attenio", made.begin_gluon)
-    monkeypatch.setattr(gluon_attenio, "is_compiled", made.has_gluon)
-    monkeypatch.setattr(standing_in, "compiles_for", lambda _device: True)
-    monkeypatch.setattr(replaying, "_said", set())
-    monkeypatch.delenv("ATTENIO_WAIT", raising=False)
-    set_stand_ins(True)
-    monkeypatch.setattr(forward, "processors_of", lambda _device: 132)
-    monkeypatch.setattr(forward, "_settled", {})
-    monkeypatch.setattr(forward, "_captured", {})
-    cached = cuda.launcher_of, forward._plan
-    for each in cached:
-        each.cache_clear()
-    yield made
-    made.open.set()
-    for each in cached:
-        each.cache_clear()
 
 
 def problem_of(length, seen=CAUSAL, batch=1, **options):
@@ -304,99 +215,6 @@ def test_two_threads_at_once(compilers):
     assert found == [(first, True)] * 4
     finish(compilers, CUDA_96)
     assert attend(problem_of(CUDA_96))[0].key_tile == 96
-
-
-def gradient_problem(keys=256, **options):
-    q = torch.zeros(1, 1, 1, 256, 64, dtype=torch.bfloat16)
-    k = torch.zeros(1, 1, keys, 64, dtype=torch.bfloat16)
-    return KernelProblem(query=q, key=k, value=k.clone(), visible=Visibility(group=1), scale=1.0, **options)
-
-
-@pytest.fixture
-def gradient_compilers(compilers, monkeypatch):
-    monkeypatch.setattr(backward, "compiles_for", lambda _device: True)
-    monkeypatch.setattr(config, "_not_proven", set())
-    monkeypatch.setattr(config, "processors_of", lambda _device: 132)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    return compilers
-
-
-def compile_gradients(*, masked):
-    key_stationary.begin_compiling_key_stationary(torch.bfloat16, 64, masked=masked)
-
-
-def test_gradients_of_whole_tiles_are_computed_with_masks_until_their_kernel_is_compiled(gradient_compilers):
-    compile_gradients(masked=True)
-    gradient_compilers.open.clear()
-    problem = gradient_problem()
-    choice = backward.stand_in(problem)
-    best = backward.choose(problem).kernel
-    assert choice.kernel == best._replace(masks=True) and choice.awaited == best and choice.language == "CUDA C++"
-    assert backward.stand_in(gradient_problem(keys=300)) is None  # has masks
-    gradient_compilers.open.set()
-    for future in compiler._begun.values():
-        future.result()
-    assert backward.stand_in(problem) is None
-
-
-def test_programs_that_share_heads_stand_in_for_those_that_take_whole_ones(gradient_compilers):
-    compile_gradients(masked=True)
-    gradient_compilers.open.clear()
-    problem = gradient_problem(keys=100)
-    choice, best = backward.stand_in(problem), backward.choose(problem).kernel
-    assert best.whole_heads and choice.awaited == best
-    assert choice.kernel == best._replace(masks=True, whole_heads=False)
-    gradient_compilers.open.set()
-    for future in compiler._begun.values():
-        future.result()
-    assert backward.stand_in(problem) is None
-
-
-def test_gradients_that_must_repeat_and_other_kernels_have_no_stand_in(gradient_compilers, monkeypatch):
-    assert backward.stand_in(gradient_problem(deterministic=True)) is None
-    with waiting():
-        assert backward.stand_in(gradient_problem()) is None
-    monkeypatch.setattr(config, "_not_proven", {torch.device("cpu")})
-    assert backward.stand_in(gradient_problem()) is None
-    assert compiler._begun == {}
-
-
-def test_a_kernel_with_masks_that_is_not_right_does_not_stand_in(gradient_compilers, monkeypatch):
-    monkeypatch.setattr(backward, "is_proven_cuda", lambda *_given: False)
-    assert backward.stand_in(gradient_problem()) is None
-    assert backward.choose(gradient_problem()).language == "Gluon"
-
-
-def test_gradients_whose_kernel_cannot_be_compiled_stay_with_masks(gradient_compilers):
-    gradient_compilers.failing = compiler.CompileError("too many registers")
-    compile_gradients(masked=False)
-    (future,) = compiler._begun.values()
-    assert isinstance(future.exception(), compiler.CompileError)
-    with pytest.warns(UserWarning, match="too many registers"):
-        choice = backward.stand_in(gradient_problem())
-    assert choice.kernel.masks and choice.awaited is None
-
-
-@pytest.mark.parametrize("known, masks", [("whole", False), ("masked", True), ("whole masked", False), ("", False)])
-def test_captured_gradients_take_what_is_known_to_be_right(gradient_compilers, monkeypatch, known, masks):
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    monkeypatch.setattr(backward, "is_known", lambda name, *_: any(f"{each} tiles" in name for each in known.split()))
-    choice = backward.stand_in(gradient_problem())
-    assert (choice.kernel.masks and choice.awaited is None) if masks else choice is None
-    assert compiler._begun == {}
-
-
-def test_a_launch_with_masks_is_one_of_the_kernel_that_has_them(gradient_compilers, monkeypatch):
-    asked = []
-    monkeypatch.setattr(key_stationary, "launcher_of", lambda *_given, masked, whole_heads: asked.append(masked))
-    monkeypatch.setattr(key_stationary, "launch_compiled", lambda *_given: None)
-    problem = gradient_problem()
-    saved = (*forward_by_definition(problem), problem.query)
-    for each in (backward.choose(problem).kernel, backward.choose(problem).kernel._replace(masks=True)):
-        statistics = RowStatistics.of(problem, saved, 1, each.stored_columns, as_offsets=True)
-        call = BackwardCall.of(problem, each, VisibleRows.of(problem), statistics)
-        key_stationary.launch_key_stationary(call, Chunk(range(1), range(2), range(256), 1))
-    assert asked == [False, True]
 
 
 _TWINS = """
