@@ -17,15 +17,16 @@ PROCESSORS = 132  # of an H200
 
 
 def coefficients(variant: dict[str, Any], n: int, rows: int) -> tuple[float, float]:
-    """Row tiles, and key tiles of row tiles, that one block computes in a launch at this length."""
+    """Row tiles, and key tiles of row tiles, that a block, or cluster of them, computes in a launch at this length."""
     tiles = variant["tiles"]
-    row_tile, blocks = 64 * tiles["consumers"], PROCESSORS * tiles["blocks"]
-    heads, row_tiles = rows // n, rows // row_tile
+    cluster = tiles.get("cluster", 1)
+    row_tile, programs = 64 * tiles["consumers"] * cluster, PROCESSORS * tiles["blocks"] // cluster
+    heads, ends = rows // n, np.arange(n, 0, -row_tile)
+    row_tiles = heads * len(ends)
     if not variant["causal"]:
-        rounds = -(-row_tiles // blocks)
+        rounds = -(-row_tiles // programs)
         return float(rounds), float(rounds * -(-n // tiles["key_tile"]))
-    lengths = -(-np.arange(row_tile, n + 1, row_tile) // tiles["key_tile"])
-    return row_tiles / blocks, heads * float(lengths.sum()) / blocks
+    return row_tiles / programs, heads * float((-(-ends // tiles["key_tile"])).sum()) / programs
 
 
 def fitted(variant: dict[str, Any], rows: int) -> dict[str, Any]:
@@ -104,6 +105,7 @@ def _name(row: dict[str, Any]) -> str:
     tiles = row["tiles"]
     turns = ", CUDA C++" if row["language"] == "CUDA C++" else ", in turns" if tiles["ping_pong"] else ""
     blocks = f", {tiles['blocks']} blocks" if tiles["blocks"] > 1 else turns
+    blocks += f", clusters of {tiles['cluster']}" if tiles.get("cluster", 1) > 1 else ""
     return f"{tiles['consumers']} x {tiles['key_tile']}{blocks}"
 
 

@@ -92,6 +92,16 @@ def test_the_kernel_spills_nothing_and_multiplies_on_tensor_cores(index, widths,
     assert counts == {scores: 3 * widths[0] // 16, outputs: 3 * tiles.key_tile // 16}
 
 
+def test_in_clusters_the_producer_alone_spills(tmp_path):
+    from offline_compiler import cuda_instructions
+
+    (tiles,) = (each for each in cuda_tiles(256, 256) if each.cluster > 1)
+    constants = dict(constants_of(tiles, (256, 256), (248, 248), Band(), 1000))
+    found = cuda_instructions(source("attenio", "bf16", constants, products_of(tiles.key_tile, 256)), tmp_path)
+    assert found.pop("LDL", 0) < 16 and found.pop("STL", 0) < 16  # consumers' arrays would take hundreds
+    assert set(found) == {f"HGMMA.64x{tiles.key_tile}x16", "HGMMA.64x256x16"}
+
+
 @pytest.mark.parametrize("d", WIDTHS_OF_GRADIENTS)
 @pytest.mark.parametrize("masked, whole_heads", [(False, False), (True, False), (True, True)])
 def test_the_gradients_spill_nothing_and_multiply_on_tensor_cores(masked, whole_heads, d, tmp_path):

@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import weakref
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -36,7 +37,9 @@ from attenio.kernels.replay.tape import recorded
 
 
 class Driver(AbsentDriver):
-    """Computes outputs and gradients."""
+    """Computes outputs and gradients; blocks of a ``cluster`` have one list."""
+
+    cluster = 1
 
     def _compute(self, programs, *addresses):
         *maps, work = addresses
@@ -48,7 +51,7 @@ class Driver(AbsentDriver):
         batch, heads = q.shape[:2]
         assert (heads, q.shape[2], k.shape[2], v.shape[3]) == (work.heads, work.queries, work.keys, work.width)
         self.work = work
-        starts = memory(work.Starts, programs + 1, torch.int32)
+        starts = memory(work.Starts, programs // self.cluster + 1, torch.int32)
         tiles = memory(work.Entries, 4 * int(starts[-1]), torch.int32).view(-1, 4)[:, :2]
         assert len({tuple(each) for each in tiles.tolist()}) == len(tiles)
         problem = KernelProblem.of_heads(
@@ -57,8 +60,9 @@ class Driver(AbsentDriver):
         count = batch * heads * work.queries
         output, largest, total = forward_by_definition(problem)
         memory(work.Output, count * work.width, q.dtype).copy_(output.flatten())
-        memory(work.Largest, count, torch.float32).copy_(largest.flatten())
-        memory(work.Total, count, torch.float32).copy_(total.flatten())
+        for address, found in ((work.Largest, largest), (work.Total, total)):
+            if address:
+                memory(address, count, torch.float32).copy_(found.flatten())
 
     def _compute_gradients(self, maps, work):
         work = self._structure(GradientWork, work)
@@ -121,6 +125,30 @@ def test_a_launch_hands_over_what_the_kernel_needs(found, widths, columns, seen)
     assert {each[-1][-2:] for each in found.maps.values()} == {
         (64, 64 if widths[0] == 192 else 32), (tiles.key_tile, 64 if widths[0] == 192 else 32),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("widths, columns", [((184, 184), (192, 192)), ((248, 248), (256, 256))], ids=str)
+def test_blocks_of_a_cluster_have_one_list_and_load_a_share_of_each_key_tile(found, widths, columns):
+    problem = problem_of(drawn(widths=widths), Visibility(group=3))
+    (tiles,) = (each for each in cuda_tiles(*columns) if each.cluster > 1)
+    found.cluster = tiles.cluster
+    for mine, right in zip(run(problem, tiles), forward_by_definition(problem), strict=True):
+        torch.testing.assert_close(mine, right.view(mine.shape))
+    ((_, programs, *_),) = found.launches
+    assert tiles.row_tile == 256 and programs == 2 * min(66, 2 * 6)
+    assert {each[-1][-2:] for each in found.maps.values()} == {(64, 64), (tiles.key_tile // 2, 64)}
+
+
+def test_statistics_that_nobody_wants_are_not_written(found):
+    tiles, seen, heads = cuda_tiles(192, 128)[0], Visibility(group=3), drawn()
+    right, *_ = forward_by_definition(problem_of(heads, seen))
+    alone = run(replace(problem_of(heads, seen), only_output=True), tiles)
+    assert (found.work.Largest, found.work.Total) == (None, None)
+    _, tape = recorded(lambda: tuple(run(problem_of(heads, seen), tiles)), heads)
+    (played,) = tape.play(heads, 1, 5)
+    assert (found.work.Largest, found.work.Total) == (None, None)
+    for output in (alone.output, played):
+        torch.testing.assert_close(output, right.view(output.shape))
 
 
 def test_a_tape_hands_over_other_tensors(found):

@@ -21,7 +21,7 @@ def scheduled_us(tiles, times, extent):
     """The time of the program that ends last, by the lists that the kernel reads."""
     missing = tiles.missing_rows(extent.queries, extent.band)
     lengths = key_tiles(*extent[1:4], row_tile=tiles.row_tile, key_tile=tiles.key_tile, missing=missing)
-    lists = schedule(lengths, extent.batch_heads, programs=PROCESSORS * tiles.blocks, heads_at_once=2**20)
+    lists = schedule(lengths, extent.batch_heads, programs=tiles.programs(PROCESSORS), heads_at_once=2**20)
     costs = times.row_tile_us + lengths[lists.entries[:-1, 1] // 2] * times.key_tile_us
     return max(part.sum() for part in np.split(costs, lists.starts[1:-1]))
 

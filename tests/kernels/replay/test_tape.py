@@ -29,6 +29,7 @@ class Adding:
     """OUT = A + B + number; A is given by a TMA descriptor."""
 
     is_direct = is_counted = True
+    may_leave_out = False
 
     def __init__(self):
         self.maps, self.streams = [], []

@@ -18,7 +18,8 @@ class KernelProblem:
     The first ``prefix`` keys of all sequences are those of the first. ``deterministic`` asks for gradients that repeat
     to the bit; kernels whose gradients always do pass it over. ``is_part`` says that rows see more keys than these, and
     that what a backward pass begins with was summed over all of them. Scores s become ``softcap`` tanh(s / ``softcap``)
-    before anything is added to them or hidden; 0 for no cap. ``sinks`` of a forward pass: a logit for each head.
+    before anything is added to them or hidden; 0 for no cap. ``sinks`` of a forward pass: a logit for each head. Where
+    ``only_output`` is asked for, kernels may leave statistics of rows unwritten.
     """
 
     query: Tensor
@@ -32,6 +33,7 @@ class KernelProblem:
     is_part: bool = False
     softcap: float = 0.0
     sinks: Tensor | None = None
+    only_output: bool = False
 
     @classmethod
     def of_heads(

@@ -17,4 +17,6 @@ def stacked(problem: KernelProblem) -> KernelProblem:
     _, _, group, _, _ = problem.query.shape
     query = problem.query.permute(1, 2, 0, 3, 4).flatten(2, 3)[None]
     key, value = (tensor[:1, :, : problem.prefix] for tensor in (problem.key, problem.value))
-    return replace(problem, query=query, key=key, value=value, visible=Visibility(group=group), prefix=0)
+    return replace(
+        problem, query=query, key=key, value=value, visible=Visibility(group=group), prefix=0, only_output=False
+    )  # fmt: skip

@@ -205,15 +205,14 @@ def _await(problem: KernelProblem, kind: ForwardKind, plan: LaunchPlan, tiles: H
 
 def run(problem: KernelProblem, attended: Attended, tiles: HopperTiles) -> None:
     """Attention with these tiles, whichever are the best."""
-    kind = ForwardKind.of(problem)
-    _launch(problem, attended, _plan(kind, tiles))
+    _launch(problem, attended, _plan(ForwardKind.of(problem), tiles))
 
 
 def grid_of(problem: KernelProblem) -> Grid:
     """The programs of a problem that ``supports`` accepts, for a prediction of the bytes that they move below L2."""
     with waiting():
         kind, tiles = ForwardKind.of(problem), choose(problem).kernel
-    element, programs = int(kind.dtype.itemsize), tiles.blocks * processors_of(kind.device)
+    element, programs = int(kind.dtype.itemsize), tiles.programs(processors_of(kind.device))
     return Grid(
         units=kind.batch_heads, rows=kind.queries, passing=min(kind.keys, kind.band.width), tile=tiles.row_tile,
         resident=programs, read_bytes=kind.d * element, written_bytes=kind.width * element + 8,
@@ -252,7 +251,7 @@ def _launch(problem: KernelProblem, attended: Attended, plan: LaunchPlan) -> Non
 @lru_cache(maxsize=64)
 def _plan(kind: ForwardKind, tiles: HopperTiles) -> LaunchPlan:
     """Schedule of a kind, kept on its device."""
-    programs = tiles.blocks * processors_of(kind.device)
+    programs = tiles.programs(processors_of(kind.device))
     pace = kind.pace_of(tiles)
     if pace:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
@@ -312,7 +311,8 @@ def _is_known(tiles: HopperTiles, kind: ForwardKind) -> bool:
 
 
 def _name(tiles: CudaTiles, kind: ForwardKind) -> str:
-    return f"{tiles.consumers} consumers and {tiles.key_tile} keys of {kind.d}/{kind.width}"
+    blocks = f" of {tiles.cluster} blocks" if tiles.cluster > 1 else ""
+    return f"{tiles.consumers} consumers{blocks} and {tiles.key_tile} keys of {kind.d}/{kind.width}"
 
 
 def _wide_is_proven(d: int, kind: ForwardKind, *, tries: bool = True) -> bool:

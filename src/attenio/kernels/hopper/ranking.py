@@ -125,12 +125,12 @@ def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processor
         *extent[1:4], row_tile=tiles.row_tile, key_tile=tiles.key_tile,
         missing=tiles.missing_rows(extent.queries, extent.band),
     )  # fmt: skip
-    blocks, row_tiles = tiles.blocks * processors, extent.batch_heads * len(lengths)
+    programs, row_tiles = tiles.programs(processors), extent.batch_heads * len(lengths)
     longest = times.row_tile_us + float(lengths.max()) * times.key_tile_us
     if lengths.min() == lengths.max():
-        return -(-row_tiles // blocks) * longest
+        return -(-row_tiles // programs) * longest
     total = row_tiles * times.row_tile_us + extent.batch_heads * float(lengths.sum()) * times.key_tile_us
-    return max(longest, total / blocks)
+    return max(longest, total / programs)
 
 
 @cache

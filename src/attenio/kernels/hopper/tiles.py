@@ -67,6 +67,10 @@ class HopperTiles:
         """Columns of keys and of values that heads of these widths are computed in."""
         return d, width
 
+    def programs(self, processors: int) -> int:
+        """Programs that so many SMs run at a time."""
+        return self.blocks * processors
+
     def missing_rows(self, queries: int, band: Band) -> int:
         """Rows that the first tile has before the first row."""
         del queries, band

@@ -29,6 +29,7 @@ class Launcher(ABC):
     """A compiled kernel; a call names programs, TMA descriptors, and all other arguments. Tensor maps are cached."""
 
     is_counted = False  # by hooks on Triton's launches
+    may_leave_out = False  # results whose address is 0
 
     def __init__(self) -> None:
         self._maps: dict[tuple[Any, ...], list[Any]] = {}

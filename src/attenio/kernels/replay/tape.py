@@ -60,7 +60,7 @@ class _Step:
     """A launch: its arguments, and which of them are addresses of sources."""
 
     def __init__(self, record: LaunchRecord, source: Callable[[Tensor], tuple[int, int] | None]) -> None:
-        self.stream, self.marks = record.stream, record.marks
+        self.stream, self.marks, self.may_leave_out = record.stream, record.marks, record.launcher.may_leave_out
         self._launcher, arguments = record.launcher, record.launcher.expanded(record.descriptors)
         self._pointers: list[tuple[int, int]] = []  # sources and offsets
         self._maps: list[_Map] = []
@@ -115,10 +115,11 @@ class Tape:
         self._phases = [(1 + max(step.stream for step in phase), phase) for phase in phases]
         self._results = [_model(each.shape, each.dtype, each.device) for each in results]
         sizes = [each.untyped_storage().nbytes() for each in results]
-        # With so many of the results returned, the others are the first pieces of the memory in between.
+        self._leaves_out = all(step.may_leave_out for step in steps)
+        # With so many of the results returned, the others are the first pieces of the memory in between, or left out.
         self._cuts = []
         for count in range(len(results) + 1):
-            blocks, cuts = _cuts(sizes[count:] + pieces)
+            blocks, cuts = _cuts(pieces if self._leaves_out else sizes[count:] + pieces)
             self._cuts.append(([_model((size,), torch.uint8, results[0].device) for size in blocks], cuts))
 
     def play(self, tensors: Tensors, wanted: int, stream: int) -> Tensors | None:
@@ -128,6 +129,8 @@ class Tape:
         results = tuple([torch.empty_like(model) for model in self._results[:wanted]])
         addresses = [tensor.data_ptr() for tensor in tensors]
         addresses += [tensor.data_ptr() for tensor in results]
+        if self._leaves_out:
+            addresses += [0] * (len(self._results) - wanted)
         blocks, pieces = self._cuts[wanted]
         memory = [torch.empty_like(model) for model in blocks]
         addresses += [memory[block].data_ptr() + cut for block, cut in pieces]

@@ -59,10 +59,11 @@ def _with_current_device(tensor: Tensor) -> AbstractContextManager[Any]:
     return nullcontext() if index == torch.cuda.current_device() else torch.cuda.device(index)
 
 
-def attend(given: Arguments) -> tuple[Tensor, ...]:
+def attend(given: Arguments, *, only_output: bool = False) -> tuple[Tensor, ...]:
     """Output (batch, heads, queries, width), largest score and sum of weights of every row.
 
     These repeat to the bit anyway, once the best kernel is compiled; with ``deterministic`` a call waits for it.
+    Of results after the ``only_output`` that is asked for a kernel may leave everything unwritten.
     """
     if given.query.numel() == 0 or given.value.numel() == 0:  # a row that sees nothing gives zeros
         output, largest, total = _fake_results(*given)
@@ -71,8 +72,9 @@ def attend(given: Arguments) -> tuple[Tensor, ...]:
             largest, total, _ = with_sink(largest, total, _in_log2(given.sinks, total)[:, None])
         return output, largest, total
     problem = problem_of(
-        given, prefix=given.prefix, dropout=_dropout(given), sinks=given.sinks, deterministic=given.deterministic
-    )
+        given, prefix=given.prefix, dropout=_dropout(given), sinks=given.sinks, deterministic=given.deterministic,
+        only_output=only_output and given.sinks is None,
+    )  # fmt: skip
     backend = backend_of(given.query)
     with _on_device_of(given.query):
         choice = backend.choose(problem)
@@ -111,7 +113,7 @@ def differentiate(given: BackwardArguments, *, is_part: bool = False) -> tuple[T
 def attended(given: Arguments, known: Known | None, *, wanted: int) -> tuple[Tensor, ...]:
     """The first ``wanted`` results of ``attend``, or more, given what is known of the form of the call."""
     if known is None:
-        return attend(given)
+        return attend(given, only_output=wanted == 1)
     return repeated(known, given.with_form, partial(attend, given), wanted)
 
 

@@ -84,7 +84,7 @@ def attended(heads, tiles, **options):
     """Output and log-sum-exp of rows, and the same by the definition: a kernel may take another anchor."""
     problem = heads.problem
     rows = problem.query.shape[:-1]
-    with _interpreted(attenio.Work, heads.programs, **options):
+    with _interpreted(attenio.Work, heads.programs * tiles.cluster, cluster=tiles.cluster, **options):
         output = torch.empty((*rows, heads.widths[1]), dtype=problem.query.dtype)
         mine = Attended(output, torch.empty(rows), torch.empty(rows))
         forward.run(problem, mine, tiles)

@@ -16,6 +16,8 @@ CAUSAL = Heads((1, 2, 1, 200, 250), (64, 64), above=50)
 # Three consumers that take turns, and fewer stages than key tiles.
 (TILES,) = (each for each in cuda_tiles(64, 64) if (each.consumers, each.key_tile) == (3, 64))
 
+(IN_CLUSTERS,) = (each for each in cuda_tiles(192, 192) if each.cluster > 1)
+
 
 @pytest.mark.parametrize(
     "heads, seed", [(CAUSAL, 0), (CAUSAL, 1), (Heads((2, 1, 1, 150, 150), (64, 64), above=20, below=-70), 2)], ids=str
@@ -25,14 +27,33 @@ def test_outputs_are_those_of_the_definition_in_every_order(heads, seed):
     assert off(mine, right) < 2.0**-7
 
 
+@pytest.mark.parametrize(
+    "heads, seed",
+    [(Heads((1, 2, 1, 300, 150), (184, 184)), 0), (Heads((1, 1, 1, 290, 230), (184, 184), above=-60), 1)],
+    ids=str,
+)
+def test_blocks_of_a_cluster_load_keys_for_each_other(heads, seed):
+    mine, right = attended(heads, IN_CLUSTERS, seed=seed)
+    assert off(mine, right) < 2.0**-7
+
+
+def test_a_stage_that_is_freed_in_one_block_of_a_cluster_only_is_found():
+    def edited(text):
+        assert "lane < CLUSTER" in text
+        return text.replace("barrier_arrive_in(barrier, lane)", "barrier_arrive(barrier)")
+
+    with pytest.raises(Fault, match="without waiting for who"):
+        attended(Heads((1, 1, 1, 256, 450), (184, 184)), IN_CLUSTERS, seed=0, edited=edited)
+
+
 def test_a_stage_that_is_freed_too_early_is_found():
-    freed = "    if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);\n    rescale(o, rows);"
+    freed = "    free_stage(shared + V_FREE + 8 * ring.stage);\n    rescale(o, rows);"
     early = "    products_wait<1>(s);\n"
 
     def edited(text):
         assert freed in text
         text = text.replace(freed, "    rescale(o, rows);")
-        return text.replace(early, f"    if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);\n{early}")
+        return text.replace(early, f"    free_stage(shared + V_FREE + 8 * ring.stage);\n{early}")
 
-    with pytest.raises(Fault, match="written without waiting for who reads it"):
+    with pytest.raises(Fault, match="without waiting for who"):
         attended(CAUSAL, TILES, seed=0, edited=edited)

@@ -235,7 +235,9 @@ class Warp(Copies, Products):
         mask = rest[-1]
         if not mask.any():
             return
-        self._barrier(address, mask).arrive(self.clock, int(np.count_nonzero(mask)))
+        for at in np.unique(np.broadcast_to(address, mask.shape)[mask]):  # lanes may arrive in a block each
+            there = mask & (address == at)
+            self._barrier(address, there).arrive(self.clock, int(np.count_nonzero(there)))
         self.tick()
 
     def expect(self, address, count, mask):

@@ -6,11 +6,14 @@
 //           S = Q K_0^T;  P = softmax step
 //           for j = 1 ..:  issue S' = Q K_j^T;  issue O += P V_{j-1};  largest scores of S' while O is computed;
 //                          rescale O;  P = weights of S', while products of other consumers run
-//           O += P V_last;  write O / l, m, l
+//           O += P V_last;  write O / l, and m, l if they are wanted
 //
-// Constants (CONSUMERS, BLOCKS that share an SM, KEY_TILE, STAGES, Q_BUFFERS of each consumer, D, V, STORED_D, STORED_V,
-// MASKED, BELOW, REGISTERS) and the products scores_product() and outputs_product() are written in front of this text by
-// `source.py`.
+// Blocks of a cluster have neighbouring rows of a tile, and each loads its share of the keys for all: rows of keys that
+// begin within sectors are read by up to twice as many requests, and so by half of these.
+//
+// Constants (CONSUMERS, BLOCKS that share an SM, CLUSTER of blocks that share key tiles, KEY_TILE, STAGES, Q_BUFFERS of
+// each consumer, D, V, STORED_D, STORED_V, MASKED, BELOW, REGISTERS) and the products scores_product() and
+// outputs_product() are written in front of this text by `source.py`.
 // D and V are columns that are computed with, multiples of 16, STORED_D and STORED_V those of whole panels in shared
 // memory; those past a tensor's own are zeros that TMA fills in.
 
@@ -136,15 +139,32 @@ __device__ __forceinline__ void write_rows(const float (&o)[V / 2], const Rows &
     }
 }
 
+// All threads of all blocks of a cluster have come here.
+__device__ __forceinline__ void meet_cluster() {
+    __syncwarp();
+    cluster_arrive();
+    cluster_wait();
+}
+
+// A warp is done with a tile: blocks of a cluster load into each other's stages.
+__device__ __forceinline__ void free_stage(u32 barrier) {
+    const int lane = threadIdx.x % 32;
+    if (CLUSTER == 1) {
+        if (lane == 0) barrier_arrive(barrier);
+    } else if (lane < CLUSTER) {
+        barrier_arrive_in(barrier, lane);
+    }
+}
+
 // Free key and value tiles that other consumers need and this one does not.
-__device__ __forceinline__ void skip_tiles(int steps, Ring<STAGES> &ring, u32 shared, int me, bool arrives) {
+__device__ __forceinline__ void skip_tiles(int steps, Ring<STAGES> &ring, u32 shared, int me) {
     for (int i = 0; i < steps; i++) {
         take_turn(me);
         pass_turn(me);
         barrier_wait(shared + K_FULL + 8 * ring.stage, ring.phase);
-        if (arrives) barrier_arrive(shared + K_FREE + 8 * ring.stage);
+        free_stage(shared + K_FREE + 8 * ring.stage);
         barrier_wait(shared + V_FULL + 8 * ring.stage, ring.phase);
-        if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);
+        free_stage(shared + V_FREE + 8 * ring.stage);
         ring.advance();
     }
 }
@@ -159,9 +179,9 @@ __device__ __forceinline__ u64 values_at(u32 shared, int stage) {
 
 // Scores of the next key tile beside the output of this one.
 template <bool MASKS>
-__device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V / 2], u32 (&p)[KEY_TILE / 4], Rows &rows, Ring<STAGES> &ring,
-                                         u32 shared, u64 q, int tile, int me,
-                                         bool arrives, const Work &work) {
+__device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V / 2], u32 (&p)[KEY_TILE / 4],
+                                         Rows &rows, Ring<STAGES> &ring, u32 shared, u64 q, int tile, int me,
+                                         const Work &work) {
     Ring<STAGES> ahead = ring;
     ahead.advance();
     barrier_wait(shared + K_FULL + 8 * ahead.stage, ahead.phase);
@@ -173,10 +193,10 @@ __device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V 
     issue_outputs(o, p, values_at(shared, ring.stage));
     pass_turn(me);
     products_wait<1>(s);
-    if (arrives) barrier_arrive(shared + K_FREE + 8 * ahead.stage);
+    free_stage(shared + K_FREE + 8 * ahead.stage);
     find_anchors<MASKS>(s, rows, tile, work);
     products_wait<0>(o);  // before the exponentials: P is written as they come
-    if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);
+    free_stage(shared + V_FREE + 8 * ring.stage);
     rescale(o, rows);
     weigh(s, p, rows, work.scale_log2);
     ring = ahead;
@@ -184,15 +204,15 @@ __device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V 
 
 __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
     const int thread = threadIdx.x % WARPGROUP, lane = threadIdx.x % 32;
-    const bool arrives = lane == 0;
     Ring<STAGES> ring;
     Ring<Q_BUFFERS> queries;
     float s[KEY_TILE / 2], o[V / 2];
     u32 p[KEY_TILE / 4];
     if (me == CONSUMERS - 1) pass_turn(me);
-    for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
-        const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
-        const int tile_row = first_row(code, work), row = tile_row + me * ROWS;
+    int index = work.Starts[program()], batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
+    const int end = work.Starts[program() + 1];
+    while (index < end) {
+        const int tile_row = first_row(code, work), row = tile_row + (block_of_cluster() * CONSUMERS + me) * ROWS;
         const bool backwards = code % 2;
         const int mine = row + thread / 32 * 16 + lane / 4;  // the first of this thread's two rows
         Range range = {0, work.keys / KEY_TILE, 0, work.keys / KEY_TILE};
@@ -204,7 +224,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
             if (range.start >= range.stop) range = {all.start, all.start + 1, 0, 0};
             const int before = backwards ? all.stop - range.stop : range.start - all.start;
             unseen = all.stop - all.start - (range.stop - range.start) - before;
-            skip_tiles(before, ring, shared, me, arrives);
+            skip_tiles(before, ring, shared, me);
         }
         const float sink = work.Sinks ? work.Sinks[batch_head % work.heads] * LOG2_E : -INFINITY_F;
 #pragma unroll
@@ -227,7 +247,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         issue_scores(s, q, keys_at(shared, ring.stage));
         pass_turn(me);
         products_wait<0>(s);
-        if (arrives) barrier_arrive(shared + K_FREE + 8 * ring.stage);
+        free_stage(shared + K_FREE + 8 * ring.stage);
         find_anchors<MASKED>(s, rows, tile, work);
         weigh(s, p, rows, work.scale_log2);
         if (MASKED) {
@@ -239,33 +259,32 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
             const int last = min(backwards ? low : high, steps - first);
             for (int end = 0; end < 2; end++) {
                 for (int i = 0; i < (end ? last : first); i++)
-                    key_step<true>(s, o, p, rows, ring, shared, q, tile += onward, me, arrives,
-                                work);
+                    key_step<true>(s, o, p, rows, ring, shared, q, tile += onward, me, work);
                 for (int i = 0; i < (end ? 0 : steps - first - last); i++)
-                    key_step<false>(s, o, p, rows, ring, shared, q, tile += onward, me, arrives,
-                                work);
+                    key_step<false>(s, o, p, rows, ring, shared, q, tile += onward, me, work);
             }
         } else {
             for (int i = 0; i < steps; i++)
-                key_step<false>(s, o, p, rows, ring, shared, q, tile, me, arrives,
-                                work);
+                key_step<false>(s, o, p, rows, ring, shared, q, tile, me, work);
         }
-        if (arrives) barrier_arrive(shared + Q_FREE + 8 * place);
+        if (lane == 0) barrier_arrive(shared + Q_FREE + 8 * place);
         barrier_wait(shared + V_FULL + 8 * ring.stage, ring.phase);
         products_fence();
         issue_outputs(o, p, values_at(shared, ring.stage));
-        products_wait<0>(o);
-        if (arrives) barrier_arrive(shared + V_FREE + 8 * ring.stage);
-        ring.advance();
-        if (MASKED) skip_tiles(unseen, ring, shared, me, arrives);
         const long long out_row = static_cast<long long>(batch_head) * work.queries;
+        index++;  // the next entry, of which there is one after the last, too
+        batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
+        products_wait<0>(o);
+        free_stage(shared + V_FREE + 8 * ring.stage);
+        ring.advance();
+        if (MASKED) skip_tiles(unseen, ring, shared, me);
 #pragma unroll
         for (int of = 0; of < 2; of++) {
             rows.total[of] += __shfl_xor_sync(0xffffffff, rows.total[of], 1);
             rows.total[of] += __shfl_xor_sync(0xffffffff, rows.total[of], 2);
             if (lane % 4 == 0 && is_there(mine + 8 * of, work)) {
-                work.Largest[out_row + mine + 8 * of] = rows.largest[of];
-                work.Total[out_row + mine + 8 * of] = rows.total[of];
+                if (work.Largest) work.Largest[out_row + mine + 8 * of] = rows.largest[of];
+                if (work.Total) work.Total[out_row + mine + 8 * of] = rows.total[of];
             }
         }
         write_rows(o, rows, mine, out_row, work);
@@ -274,11 +293,15 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
 }
 
 extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * WARPGROUP, BLOCKS)
+#if CLUSTERED
+__cluster_dims__(CLUSTER, 1, 1)
+#endif
 attenio_kernel(const __grid_constant__ TensorMap q, const __grid_constant__ TensorMap k,
                const __grid_constant__ TensorMap v, const __grid_constant__ Work work) {
     extern __shared__ __align__(1024) unsigned char memory[];
     const u32 shared = shared_address(memory);
     if (threadIdx.x == 0) {
+        prefetch_map(&q), prefetch_map(&k), prefetch_map(&v);
         for (int c = 0; c < Q_BUFFERS * CONSUMERS; c++) {
             barrier_init(shared + Q_FULL + 8 * c, 1);
             barrier_init(shared + Q_FREE + 8 * c, 4);
@@ -286,12 +309,16 @@ attenio_kernel(const __grid_constant__ TensorMap q, const __grid_constant__ Tens
         for (int stage = 0; stage < STAGES; stage++) {
             barrier_init(shared + K_FULL + 8 * stage, 1);
             barrier_init(shared + V_FULL + 8 * stage, 1);
-            barrier_init(shared + K_FREE + 8 * stage, 4 * CONSUMERS);
-            barrier_init(shared + V_FREE + 8 * stage, 4 * CONSUMERS);
+            barrier_init(shared + K_FREE + 8 * stage, 4 * CLUSTER * CONSUMERS);
+            barrier_init(shared + V_FREE + 8 * stage, 4 * CLUSTER * CONSUMERS);
         }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
-    __syncthreads();
+    if (CLUSTER == 1)
+        __syncthreads();
+    else
+        meet_cluster();
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);  // the same in all threads of a warp
     if (warpgroup == CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(PRODUCER_REGISTERS));
@@ -300,4 +327,5 @@ attenio_kernel(const __grid_constant__ TensorMap q, const __grid_constant__ Tens
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
         consume(shared, work, warpgroup);
     }
+    if (CLUSTER > 1) meet_cluster();  // others still load into this block, and arrive at its barriers
 }

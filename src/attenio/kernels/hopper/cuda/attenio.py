@@ -42,9 +42,10 @@ def constants_of(
     assert not any(each % panel(each) for each in stored), "whole panels are stored"
     (d, width), (used_d, used_width) = stored, (-(-each // 16) * 16 for each in columns)
     return (
-        ("CONSUMERS", tiles.consumers), ("BLOCKS", tiles.blocks), ("KEY_TILE", tiles.key_tile),
-        ("STAGES", tiles.stages), ("Q_BUFFERS", tiles.query_buffers), ("D", used_d), ("V", used_width),
-        ("STORED_D", d), ("STORED_V", width), ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)),
+        ("CONSUMERS", tiles.consumers), ("BLOCKS", tiles.blocks), ("CLUSTER", tiles.cluster),
+        ("KEY_TILE", tiles.key_tile), ("STAGES", tiles.stages), ("Q_BUFFERS", tiles.query_buffers),
+        ("D", used_d), ("V", used_width), ("STORED_D", d), ("STORED_V", width),
+        ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)),
         ("REGISTERS", tiles.registers),
     )  # fmt: skip
 
@@ -52,19 +53,21 @@ def constants_of(
 def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles, plan: LaunchPlan) -> None:
     """Launch the lists of programs, queries and outputs by heads."""
     (query, scale), (d, width), band = scaled(problem), plan.columns, plan.band
+    share = tiles.key_tile // tiles.cluster
     described = (
-        _panels(aligned(query.flatten(1, 2)), ROWS, d), _panels(aligned(problem.key), tiles.key_tile, d),
-        _panels(aligned(problem.value), tiles.key_tile, width),
+        _panels(aligned(query.flatten(1, 2)), ROWS, d), _panels(aligned(problem.key), share, d),
+        _panels(aligned(problem.value), share, width),
     )  # fmt: skip
     sinks = 0 if problem.sinks is None else problem.sinks.detach().float()
+    statistics = (0, 0) if problem.only_output else attended[1:]
     arguments = (
-        attended.largest, attended.total, attended.output, plan.starts, plan.entries, sinks,
+        *statistics, attended.output, plan.starts, plan.entries, sinks,
         problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys, band.below, band.above,
         problem.value.shape[-1], tiles.missing_rows(problem.queries, band), scale,
     )  # fmt: skip
     constants = constants_of(tiles, plan.columns, (query.shape[-1], problem.value.shape[-1]), band, problem.keys)
     launcher = launcher_of(ELEMENTS[query.dtype], tiles, constants, query.device)
-    launch_compiled(launcher, KERNEL, plan.programs, described, arguments, dict(constants))
+    launch_compiled(launcher, KERNEL, tiles.cluster * plan.programs, described, arguments, dict(constants))
 
 
 @lru_cache(maxsize=256)
@@ -75,7 +78,8 @@ def launcher_of(
     del device  # a module belongs to the current one
     numbers, threads = dict(constants), WARPGROUP * (tiles.consumers + 1)
     shared_bytes = tiles.shared_bytes(numbers["STORED_D"], numbers["STORED_V"])
-    return CudaLauncher(CudaKernel(KERNEL, attenio_source(element, numbers), element, threads, shared_bytes, Work))
+    text = attenio_source(element, numbers)
+    return CudaLauncher(CudaKernel(KERNEL, text, element, threads, shared_bytes, Work, may_leave_out=True))
 
 
 def begin_compiling_attenio(dtype: torch.dtype, constants: tuple[tuple[str, int], ...]) -> Future[bytes]:

@@ -8,6 +8,7 @@ constexpr float SLACK = 8.0f;         // an anchor follows the largest score whe
 
 constexpr int D_PANEL = panel(STORED_D), V_PANEL = panel(STORED_V);
 constexpr int Q_BYTES = ROWS * STORED_D * 2, K_BYTES = KEY_TILE * STORED_D * 2, V_BYTES = KEY_TILE * STORED_V * 2;
+constexpr int TILE_ROWS = CLUSTER * CONSUMERS * ROWS;  // of an entry: blocks of a cluster share its key tiles
 constexpr int ROUND = 1024;           // a panel begins where a pattern of the swizzle does
 __host__ __device__ constexpr int rounded(int bytes) { return (bytes + ROUND - 1) / ROUND * ROUND; }
 constexpr int Q_SLOT = rounded(Q_BYTES), K_SLOT = rounded(K_BYTES), V_SLOT = rounded(V_BYTES);
@@ -21,7 +22,7 @@ constexpr int K_FULL = Q_FREE + 8 * Q_BUFFERS * CONSUMERS;
 constexpr int K_FREE = K_FULL + 8 * STAGES, V_FULL = K_FREE + 8 * STAGES, V_FREE = V_FULL + 8 * STAGES;
 
 struct Work {
-    float *Largest, *Total;
+    float *Largest, *Total;  // null where nobody wants them
     void *Output;
     const int *Starts, *Entries;
     const float *Sinks;  // or null
@@ -32,8 +33,11 @@ struct Work {
 
 // The first row of an entry's tile, which may not be there.
 __device__ __forceinline__ int first_row(int code, const Work &work) {
-    return code / 2 * (CONSUMERS * ROWS) - work.missing;
+    return code / 2 * TILE_ROWS - work.missing;
 }
+// Blocks of a cluster have one list, and parts of its row tiles.
+__device__ __forceinline__ int program() { return blockIdx.x / CLUSTER; }
+__device__ __forceinline__ int block_of_cluster() { return blockIdx.x % CLUSTER; }
 __device__ __forceinline__ bool is_there(int row, const Work &work) {
     return static_cast<u32>(row) < static_cast<u32>(work.queries);
 }
@@ -57,7 +61,7 @@ __device__ __forceinline__ Range union_range(int row, const Work &work) {
     if (!MASKED) return {0, work.keys / KEY_TILE, 0, 0};
     Range all = tile_range(row, work);
 #pragma unroll
-    for (int c = 1; c < CONSUMERS; c++) {
+    for (int c = 1; c < CLUSTER * CONSUMERS; c++) {
         const Range mine = tile_range(row + c * ROWS, work);
         if (mine.start < mine.stop) all.start = all.start < all.stop ? min(all.start, mine.start) : mine.start;
         all.stop = max(all.stop, mine.stop);
@@ -74,30 +78,48 @@ __device__ __forceinline__ void load_tile(u32 target, const TensorMap *map, u32 
         load_panel(target + column * ROW_COUNT * 2, map, barrier, column, row, head, batch);
 }
 
+// A tile of keys or values. Each block of a cluster loads its share for all, and waits for the whole tile.
+template <int WIDTH, int PANEL>
+__device__ __forceinline__ void load_keys(u32 target, const TensorMap *map, u32 barrier, int key, int head, int batch) {
+    if (CLUSTER == 1) return load_tile<KEY_TILE, WIDTH, PANEL>(target, map, barrier, key, head, batch);
+    constexpr int SHARE = KEY_TILE / CLUSTER;
+    const int first = recomputed(block_of_cluster()) * SHARE;
+    barrier_expect(barrier, KEY_TILE * WIDTH * 2);
+#pragma unroll 1
+    for (int column = 0; column < WIDTH; column += PANEL)
+        load_panel_for((1 << CLUSTER) - 1, target + (column * KEY_TILE + first * PANEL) * 2, map, barrier, column,
+                       key + first, head, batch);
+}
+
 __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const TensorMap *k, const TensorMap *v,
                                         const Work &work) {
     Ring<STAGES> ring;
     Ring<Q_BUFFERS> queries;
-    for (int index = work.Starts[blockIdx.x]; index < work.Starts[blockIdx.x + 1]; index++) {
-        const int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
+    int index = work.Starts[program()];
+    const int end = work.Starts[program() + 1];
+    int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
+    while (index < end) {
         const int batch = batch_head / work.heads, head = batch_head % work.heads, row = first_row(code, work);
+        const int backwards = code % 2;
+        index++;  // the entry after the last is there, too
+        batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
         const Range range = union_range(row, work);
         for (int step = 0; step < range.stop - range.start; step++) {
-            const int key = (code % 2 ? range.stop - 1 - step : range.start + step) * KEY_TILE;
+            const int key = (backwards ? range.stop - 1 - step : range.start + step) * KEY_TILE;
             barrier_wait(shared + K_FREE + 8 * ring.stage, ring.phase ^ 1);
-            load_tile<KEY_TILE, STORED_D, D_PANEL>(shared + K_AT + ring.stage * K_SLOT, k, shared + K_FULL + 8 * ring.stage,
-                                            key, head / work.group, batch);
+            load_keys<STORED_D, D_PANEL>(shared + K_AT + ring.stage * K_SLOT, k, shared + K_FULL + 8 * ring.stage, key,
+                                         head / work.group, batch);
             if (step == 0) {
                 for (int c = 0; c < CONSUMERS; c++) {
                     const int place = queries.stage * CONSUMERS + c;
                     barrier_wait(shared + Q_FREE + 8 * place, queries.phase ^ 1);
                     load_tile<ROWS, STORED_D, D_PANEL>(shared + Q_AT + place * Q_SLOT, q, shared + Q_FULL + 8 * place,
-                                                row + c * ROWS, head, batch);
+                                                       row + (block_of_cluster() * CONSUMERS + c) * ROWS, head, batch);
                 }
             }
             barrier_wait(shared + V_FREE + 8 * ring.stage, ring.phase ^ 1);
-            load_tile<KEY_TILE, STORED_V, V_PANEL>(shared + V_AT + ring.stage * V_SLOT, v, shared + V_FULL + 8 * ring.stage,
-                                            key, head / work.group, batch);
+            load_keys<STORED_V, V_PANEL>(shared + V_AT + ring.stage * V_SLOT, v, shared + V_FULL + 8 * ring.stage, key,
+                                         head / work.group, batch);
             ring.advance();
         }
         queries.advance();

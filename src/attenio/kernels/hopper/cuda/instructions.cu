@@ -24,6 +24,23 @@ __device__ __forceinline__ void barrier_arrive(u32 barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+// The same of a barrier at this place in another block of the cluster.
+__device__ __forceinline__ void barrier_arrive_in(u32 barrier, u32 block) {
+    asm volatile(
+        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier),
+        "r"(block)
+        : "memory");
+}
+
+// A warp has come here, and all of all blocks of its cluster have. What it did in another block's memory, arriving at its
+// barriers, is done by then only without `relaxed`.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_arrive_relaxed() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
 __device__ __forceinline__ void barrier_wait(u32 barrier, u32 phase) {
     asm volatile(
         "{\n.reg .pred done;\nWAIT:\n"
@@ -38,6 +55,21 @@ __device__ __forceinline__ void load_panel(u32 target, const TensorMap *map, u32
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];"
         ::"r"(target), "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch)
         : "memory");
+}
+
+// The same for all of these blocks of the cluster, to the same place and onto the same barrier of each.
+__device__ __forceinline__ void load_panel_for(u16 blocks, u32 target, const TensorMap *map, u32 barrier, int column,
+                                               int row, int head, int batch) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+        " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;"
+        ::"r"(target), "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch), "h"(blocks)
+        : "memory");
+}
+
+// The launch that loads with it soon.
+__device__ __forceinline__ void prefetch_map(const TensorMap *map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 // The same number, but the compiler does not know: else it keeps everything that follows from it in registers.

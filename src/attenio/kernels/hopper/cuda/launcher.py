@@ -19,6 +19,7 @@ class CudaKernel(NamedTuple):
     """Its text, and what a launch of it needs to know. Parameters are tensor maps and then one structure, ``work``.
 
     One that ``overlaps`` the end of the launch before it waits itself for what that writes.
+    Results whose address is 0 it ``may_leave_out``.
     """
 
     name: str
@@ -28,6 +29,7 @@ class CudaKernel(NamedTuple):
     shared_bytes: int
     work: type[ctypes.Structure]
     overlaps: bool = False
+    may_leave_out: bool = False
 
 
 class CudaLauncher(Launcher):
@@ -36,6 +38,7 @@ class CudaLauncher(Launcher):
     def __init__(self, kernel: CudaKernel) -> None:
         super().__init__()
         self._kernel, self._fields = kernel, len(kernel.work._fields_)
+        self.may_leave_out = kernel.may_leave_out
         self._names = [field[0] for field in kernel.work._fields_]
         self._function = driver.loaded_function(compiled(kernel.text), kernel.name, kernel.shared_bytes)
         self._launch: driver.KernelLaunch | None = None

@@ -59,6 +59,7 @@ class Product(NamedTuple):
 def source(kernel: str, element: str, constants: Mapping[str, int], products: Iterable[Product]) -> str:
     """CUDA C++ of a kernel for elements of ``bf16`` or ``f16``, with these constants and products."""
     numbers = "".join(f"constexpr int {name} = {value};\n" for name, value in constants.items())
+    numbers += f"#define CLUSTERED {int(constants.get('CLUSTER', 1) > 1)}\n"
     generated = (_TYPES + numbers, _CONVERSIONS.format(element=element), *(each.text(element) for each in products))
     names = ("instructions", *(f"{kernel}_{part}" for part in _PARTS[kernel]), kernel)
     return "\n".join((*generated, *(_text(f"{name}.cu") for name in names)))

@@ -208,7 +208,7 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, const Run 
         issue_theirs(o, matrix_of_rows(shared + P_AT), values_in(at.unit(2 * run.tiles - 1)));
         products_wait<0>(o);
     }
-    if (CLUSTER > 1) cluster_arrive();  // nothing of the other block is touched any more
+    if (CLUSTER > 1) cluster_arrive_relaxed();  // nothing of the other block is touched any more
     float inverse[2];
     const int within = thread / 32 * 16 + lane / 4;
 #pragma unroll
@@ -251,13 +251,13 @@ split_latents_kernel(const __grid_constant__ TensorMap q, const __grid_constant_
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     if (threadIdx.x == CONSUMERS * WARPGROUP) {
-        asm volatile("prefetch.tensormap [%0];" ::"l"(&q) : "memory");
-        asm volatile("prefetch.tensormap [%0];" ::"l"(&k) : "memory");
+        prefetch_map(&q);
+        prefetch_map(&k);
     }
     const Run run = run_of(work);
     __syncwarp();
     if (CLUSTER > 1) {
-        cluster_arrive();
+        cluster_arrive_relaxed();
         cluster_wait();
     } else {
         __syncthreads();
@@ -270,7 +270,7 @@ split_latents_kernel(const __grid_constant__ TensorMap q, const __grid_constant_
         if (threadIdx.x % WARPGROUP == 0) produce(shared, &q, &k, run, rank, work);
         __syncwarp();
         if (CLUSTER > 1) {
-            cluster_arrive();
+            cluster_arrive_relaxed();
             cluster_wait();
         }
     } else {

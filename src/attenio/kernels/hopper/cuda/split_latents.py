@@ -158,8 +158,7 @@ def latent_source(element: str, build: LatentBuild) -> str:
         Product("own_outputs_product", 256, a_in_registers=True, b_by_columns=True),
         Product("their_outputs_product", 256, b_by_columns=True),
     )  # fmt: skip
-    clustered = f"#define CLUSTERED {int(build.tiles.cluster > 1)}\n"
-    return clustered + source("split_latents", element, dict(build.constants), products)
+    return source("split_latents", element, dict(build.constants), products)
 
 
 def trial_of(build: LatentBuild, dtype: torch.dtype, device: torch.device) -> tuple[KernelProblem, int]:

@@ -52,32 +52,17 @@ __device__ __forceinline__ void free_everywhere(u32 barrier) {
         barrier_arrive(barrier);
     } else {
 #pragma unroll
-        for (int block = 0; block < CLUSTER; block++)
-            asm volatile("{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-                         "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(barrier), "r"(block)
-                         : "memory");
+        for (int block = 0; block < CLUSTER; block++) barrier_arrive_in(barrier, block);
     }
 }
 
-__device__ __forceinline__ void load_everywhere(u32 target, const TensorMap *map, u32 barrier, int column, int row,
-                                                int head, int batch) {
-    asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, {%3, "
-        "%4, %5, %6}], [%2], %7;" ::"r"(target), "l"(map), "r"(barrier), "r"(column), "r"(row), "r"(head), "r"(batch),
-        "h"(static_cast<u16>((1 << CLUSTER) - 1))
-        : "memory");
-}
+constexpr u16 EVERY_BLOCK = (1 << CLUSTER) - 1;
 
 __device__ __forceinline__ u32 block_in_cluster() {
     u32 rank = 0;
     if (CLUSTER > 1) asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-
-__device__ __forceinline__ void cluster_arrive() {
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // Half of the values of a tile, to the next of the places; a block loads its share of the boxes.
 __device__ __forceinline__ void load_unit(u32 shared, const TensorMap *k, const Run &run, u32 rank, u32 unit, int half,
@@ -91,7 +76,7 @@ __device__ __forceinline__ void load_unit(u32 shared, const TensorMap *k, const 
         if (CLUSTER == 1)
             load_panel(to + box * BOX, k, full, half * HALF + box * 64, key, run.head, run.batch);
         else if (box / (4 / CLUSTER) == rank)
-            load_everywhere(to + box * BOX, k, full, half * HALF + box * 64, key, run.head, run.batch);
+            load_panel_for(EVERY_BLOCK, to + box * BOX, k, full, half * HALF + box * 64, key, run.head, run.batch);
     }
 }
 
@@ -103,7 +88,7 @@ __device__ __forceinline__ void load_rope(u32 shared, const TensorMap *k, const 
     if (CLUSTER == 1)
         load_panel(shared + ROPE_AT, k, full, WIDTH, key, run.head, run.batch);
     else if (tile % CLUSTER == rank)
-        load_everywhere(shared + ROPE_AT, k, full, WIDTH, key, run.head, run.batch);
+        load_panel_for(EVERY_BLOCK, shared + ROPE_AT, k, full, WIDTH, key, run.head, run.batch);
 }
 
 // Bring a block's share of a tile to L2: its keys lie one after another.

@@ -22,14 +22,25 @@ _RESERVED_BYTES = 2**10
 class CudaTiles(HopperTiles):
     """Consumers have 64 rows, and take turns at the tensor cores.
 
-    With two ``query_buffers`` rows of the next tile are loaded while those of this one are computed.
+    With two ``query_buffers`` rows of the next tile are loaded while those of this one are computed. Blocks of a
+    ``cluster`` have neighbouring rows, and each loads its share of the keys for all of them.
     """
 
     query_buffers: int = 1
+    cluster: int = 1
 
     language = "CUDA C++"
     has_unmasked_loop = True
     keeps_pace = False
+
+    @property
+    def row_tile(self) -> int:
+        """Rows of a program, which is a cluster."""
+        return ROWS * self.consumers * self.cluster
+
+    def programs(self, processors: int) -> int:
+        """Programs that so many SMs run at a time."""
+        return super().programs(processors) // self.cluster
 
     def columns(self, d: int, width: int) -> tuple[int, int]:
         """Columns of keys and of values that heads of these widths are computed in."""
@@ -72,16 +83,21 @@ _SHORT = {
     ),
 }  # fmt: skip
 
+# What clusters of two blocks take, as (consumers, keys, stages). Rows of an odd multiple of 8 columns begin within
+# sectors: L2 is asked for up to twice as much, and a cluster asks for half of it (``studies/hopper/answer.md``).
+_IN_CLUSTERS = {(192, 192): (2, 112, 2), (256, 256): (2, 80, 2)}
+
 
 @lru_cache(maxsize=64)
 def cuda_tiles(d: int, width: int) -> tuple[CudaTiles, ...]:
-    """All that may be measured: the largest key tiles of three consumers and of two, the next of two, and those that
-    short heads take, in place of others of the same rows and keys."""
+    """All that may be measured: the largest key tiles of three consumers and of two, the next of two, those that short
+    heads take, in place of others of the same rows and keys, and those of clusters."""
     if (d, width) not in WIDTHS:
         return ()
     short = [_of(*sizes) for sizes in _SHORT.get((d, width), ())]
     taken = {(tiles.consumers, tiles.key_tile) for tiles in short}
-    return *(each for each in _tiles(d, width) if (each.consumers, each.key_tile) not in taken), *short
+    clusters = [_of(*_IN_CLUSTERS[d, width], cluster=2)] if (d, width) in _IN_CLUSTERS else []
+    return *(each for each in _tiles(d, width) if (each.consumers, each.key_tile) not in taken), *short, *clusters
 
 
 def _tiles(d: int, width: int) -> Iterator[CudaTiles]:
@@ -92,9 +108,12 @@ def _tiles(d: int, width: int) -> Iterator[CudaTiles]:
             yield _of(consumers, keys, stages)
 
 
-def _of(consumers: int, key_tile: int, stages: int, blocks: int = 1, query_buffers: int = 1) -> CudaTiles:
+def _of(
+    consumers: int, key_tile: int, stages: int, blocks: int = 1, query_buffers: int = 1, cluster: int = 1
+) -> CudaTiles:
     return CudaTiles(
-        consumers=consumers, key_tile=key_tile, stages=stages, blocks=blocks, query_buffers=query_buffers
+        consumers=consumers, key_tile=key_tile, stages=stages, blocks=blocks, query_buffers=query_buffers,
+        cluster=cluster,
     )  # fmt: skip
 
 
