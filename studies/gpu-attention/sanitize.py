@@ -67,6 +67,7 @@ def training_cases() -> Iterator[Case]:
     for d in (64, 128, 256):
         yield f"dense, d={d}", lambda d=d: both((2, 2, 197, 333), d)
         yield f"causal, d={d}, same bits", lambda d=d: both((2, 1, 150, 150), d, is_causal=True, deterministic=True)
+    yield "in clusters, d=184", lambda: both((2, 2, 300, 333), 184)
     yield "window, d=96", lambda: both((4, 2, 150, 150), 96, window=40)
     packed = torch.tensor([0, 60, 150], device="cuda")
     yield "packed sequences, d=192", lambda: both((1, 1, 150, 150), 192, cu_seqlens=packed)
