@@ -10,7 +10,7 @@ __all__ = ["AbsentDriver", "memory"]
 
 # Tensor maps that kernels take, and those that overlap the launch before them.
 MAPS = {"attenio_kernel": 3, "key_stationary_kernel": 4, "split_latents_kernel": 2}
-OVERLAPPING = {"split_latents_kernel"}
+OVERLAPPING = {"attenio_kernel", "split_latents_kernel"}
 
 
 def memory(address, count, dtype):
