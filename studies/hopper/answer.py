@@ -51,8 +51,7 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-All rows of the front runner are of one run, at e3826e86. Of the odd forms seven backward are of an earlier one, at
-20ef8b9, and eight of that at e3826e86; the others are of 30399f60. From run to run the ratio of a case moves by up to 5
+All rows of the front runner are of one run, at e3826e86, and all odd forms of one, at 61133412. From run to run the ratio of a case moves by up to 5
 percent with clocks and power: of the GPUs that were lent, one ran 16K full heads of 128 columns backward at 0.970, the
 next two, with kernels that take fewer instructions, at 0.924 and 0.952.
 

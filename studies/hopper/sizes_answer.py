@@ -30,12 +30,16 @@ they gained (0.930 to 1.142), but three consumers, whose tiles have 192 rows ins
 **Widths between those of the kernels** took Gluon's tiles, which compute 200 columns in 256. CUDA C++ computes 208
 there, but was ranked by its time with 256. Beside each other it is 1.12 to 1.20 times as fast at 104 and 208 columns,
 and 1.04 to 1.14 at 112, 120, 200, 224, 240 and 248. Measured beside the peers since it is ranked by what it computes:
-104 columns 1.206 (1.048 before), 208 1.200 (1.082), 240 1.204 (1.108). Two widths forward are under 0.97: 184, at
-0.971, 0.949 and 0.967 in three runs, and 248, at 0.966 and 0.933, which was not measured again since graphs hold the
-best kernel (see above).
+104 columns 1.206 (1.048 before), 208 1.200 (1.082), 240 1.204 (1.108).
 
-**What holds the rest back**, as far as it was looked at; no profile was taken of these. 168, 184 and 248 columns
-forward: rows that begin within sectors. 8, 16 and 120 columns backward, which were at 0.951, 0.934 and 0.953, gained by
+**Clusters for rows that begin within sectors.** By count of bytes 248 columns asked L2 for some 6.6 TB/s. Two blocks of
+a cluster, with 128 rows each, load half of each key tile for both, so that L2 is asked for half as much. Expected: the
+time of rows that begin with sectors, which is 1.04 to 1.05 of FlashAttention-4 at 192 and 256 columns. Measured: 168
+columns went from 1.000 to 1.284, 184 from 0.967 to 1.003, 200 from 1.128 to 1.229, 216 from 1.002 to 1.195, 232 from
+0.981 to 1.170, 248 from 0.933 to 0.997. Where rows begin with sectors a cluster takes 3 to 4 percent longer than blocks
+by themselves, whose consumers do not wait for those of another; 152 columns are faster in 192 rows of one block.
+
+**What holds the rest back**, as far as it was looked at; no profile was taken of these. 8, 16 and 120 columns backward, which were at 0.951, 0.934 and 0.953, gained by
 P in fp32 and by dQ in the registers that dP leaves. To load keys of the next tile before values of this one, as they
 are waited for, made most tiles slower, by up to 8 percent, and none clearly faster (run 46). Short forward sequences
 are near the rate of the memory: 128 tokens of 64 columns take 42 us at the full rate, cuDNN takes 53 and we took 59;
@@ -53,11 +57,15 @@ place of 83.5 for full heads of 197 tokens and 128 columns, 79 in place of 97 ca
 so that all tiles of a head begin together, and lengths that tiles do not divide were ranked by the kernel with masks: 1
 to 13 percent for causal heads of up to 256 tokens (run 53).
 
-**Four short forward cases of 24 are behind cuDNN**, by 1 to 3 percent: 128 tokens of 64 columns, full (54.2 us, cuDNN
-53.1), 128 tokens of 128 columns (53.4 and 53.0; causal 54.0 and 53.6) and 256 causal tokens of 128 (57.2 and 55.7). An
-elementwise kernel that reads three tensors of their size and writes one takes 47.5 us, so that 83 to 89 percent of the
-time is the memory's, and cuDNN's 85 to 90. In one run before, the two of 128 tokens and 128 columns were at 0.998 and
-1.001.
+**Two short forward cases of 24 are behind cuDNN**, 128 and 256 causal tokens of 128 columns, by 0.3 and 2 percent (54.3
+us, cuDNN 54.2; 57.1 and 56.0). An elementwise kernel that reads three tensors of their size and writes one takes 47.5
+us: that is the roofline, and 83 to 88 percent of the time. From one H200 to the next these ratios move by 3 percent: the
+same two were 1.04 in runs 56 and 1.05 and 1.00 in run 57 of `tuning.json`. Three things gained a little (there were four
+cases, at 0.972 to 0.992): statistics of rows, 0.8 to 1.6 percent of the bytes, are not written where nobody wants them;
+the next entry of a list is read while the present one is computed; and a launch is prepared while the one before it
+ends, 0.2 to 0.4 us. To let its blocks begin while those of the one before still run gained 0.6 us at 128 tokens of 128
+columns, and lost up to 1.4 causal and 8 where three blocks share an SM: blocks of the next launch are not spread evenly
+then.
 
 **Short gradients.** By profile the kernels that clear and convert accumulators of dQ took 98 to 113 us of 227 to 345 at
 128 to 512 tokens and 128 columns, at the rate of the memory. A program that takes all keys of a head stores the first

@@ -68,7 +68,7 @@ def told(code, folder, **environment):
 
 # A first size, and others of one head or several whose best kernels are others: in CUDA C++ and in Gluon.
 FORMS = [
-    ({"length": 100}, {"length": 384}), ({"length": 100}, {"length": 64}),
+    ({"length": 100}, {"length": 384}), ({"length": 100}, {"length": 128}),
     ({"length": 128, "causal": False}, {"length": 100, "causal": False}),
     ({"length": 128, "d": 128, "cap": 20.0}, {"length": 384, "d": 128, "cap": 20.0}),
 ]  # fmt: skip
@@ -126,7 +126,7 @@ print(json.dumps([said, tapes()]))
     assert max(said) <= limit and recorded >= 2, said
 
 
-@pytest.mark.parametrize("length", [64, 384])
+@pytest.mark.parametrize("length", [128, 384])
 def test_a_graph_that_is_captured_meanwhile_is_right(length, tmp_path):
     code = """
 forward_call(100)
@@ -146,10 +146,10 @@ print(json.dumps(said))
 """
     *away, language = told(f"LENGTH = {length}\n" + code, tmp_path)
     assert max(away) <= 4
-    assert language == ("Gluon" if length == 64 else "CUDA C++")  # Gluon's tiles need no trial
+    assert language == ("Gluon" if length == 128 else "CUDA C++")  # Gluon's tiles need no trial
 
 
-@pytest.mark.parametrize("length", [64, 384])
+@pytest.mark.parametrize("length", [128, 384])
 def test_a_process_may_end_while_a_kernel_is_compiled(length, tmp_path):
     code = f"""
 forward_call(100)

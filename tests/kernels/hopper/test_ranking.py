@@ -68,6 +68,20 @@ def test_short_heads_take_tiles_that_were_measured_for_them():
     assert isinstance(taken, CudaTiles) and (taken.key_tile, taken.query_buffers) == (128, 2)
 
 
+def test_lengths_that_stand_in_for_each_other_on_a_gpu_have_the_kernels_that_its_tests_name():
+    """``tests/on_gpu/test_new_sizes.py``: one causal head of 192 columns."""
+    best = {n: ordered_tiles(192, 192, extent_of(1, n, causal=True), PROCESSORS, cuda=True)[0] for n in (100, 128, 384)}
+    assert [tiles.language for tiles in best.values()] == ["CUDA C++", "Gluon", "CUDA C++"]
+    assert best[100] != best[384]
+
+
+def test_rows_within_sectors_are_computed_in_clusters():
+    for own, columns, blocks in ((184, 192, 2), (192, 192, 1), (248, 256, 2), (256, 256, 1)):
+        extent = extent_of(44, 4096)._replace(own=(own, own))
+        best = ranked_tiles(columns, columns, extent, PROCESSORS, cuda=True)[0]
+        assert getattr(best, "cluster", 1) == blocks
+
+
 def test_widths_that_were_not_measured_are_ranked_by_the_roofline():
     assert ranked_tiles(96, 32, extent_of(8, 4096), PROCESSORS) == hopper_tiles(96, 32)
 

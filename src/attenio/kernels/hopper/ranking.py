@@ -10,7 +10,8 @@ columns of 256 in 208. That saves a third of what the products are less, up to t
 nothing below 48, where exponentials are what a key tile waits for. Gluon's kernels take 4 to 6 percent longer for
 columns that are not there. Rows of an odd multiple of 8 columns begin within sectors, so that keys are read by up to
 twice as many requests, for every row tile anew: at 152 columns two consumers took 1.44 times as long as three, and are
-level with them at 160.
+level with them at 160. Clusters, two blocks that share key tiles, count as one row tile of 256 rows: by that alone
+they are taken where rows begin within sectors, and nowhere else.
 """
 
 import json

@@ -320,7 +320,7 @@ attenio_kernel(const __grid_constant__ TensorMap q, const __grid_constant__ Tens
     else
         meet_cluster();
     // The launch before has ended: the next one begins when all of this have, since blocks that take what room there is
-    // would not be spread evenly (run 56 of `studies/hopper/tuning.json`).
+    // would not be spread evenly (runs 56 and 57 of `studies/hopper/tuning.json`).
     asm volatile("griddepcontrol.wait;" ::: "memory");
     const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);  // the same in all threads of a warp
     if (warpgroup == CONSUMERS) {
