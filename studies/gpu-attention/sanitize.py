@@ -130,14 +130,14 @@ def large_cases() -> Iterator[Case]:
 
     from attenio.kernels import triton as portable
     from attenio.kernels.call.results import Attended
-    from attenio.kernels.hopper import forward
+    from attenio.kernels.hopper import launch_plans
     from attenio.kernels.hopper.backward.spilled_gradients import spilled_gradients
     from attenio.kernels.hopper.tiles import WIDE_TILES
 
     def wide() -> None:
         asked = problem_of(128, 320)
         found = (torch.empty_like(asked.query), *(torch.empty(asked.query.shape[:-1], device="cuda") for _ in range(2)))
-        forward.run(asked, Attended(*found), WIDE_TILES)
+        launch_plans.run(asked, Attended(*found), WIDE_TILES)
 
     def carried() -> None:
         asked = problem_of(256, 320)

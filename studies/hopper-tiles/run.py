@@ -27,7 +27,7 @@ from attenio.files import write_atomically
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.hopper import forward
+from attenio.kernels.hopper import launch_plans
 from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.tiles import WIDTHS, HopperTiles, possible_tiles
 from attenio.measurement.provenance import provenance
@@ -75,7 +75,7 @@ def problem_of(variant: Variant, n: int, heads: int) -> tuple[KernelProblem, Att
 def compile_only(variant: Variant) -> str | None:
     """Run it once on little; what cannot be launched is told."""
     try:
-        forward.run(*problem_of(variant, LENGTHS[0], 2), variant.tiles)
+        launch_plans.run(*problem_of(variant, LENGTHS[0], 2), variant.tiles)
         torch.cuda.synchronize()
     except (RuntimeError, triton.runtime.errors.OutOfResources) as problem:
         return (str(problem).splitlines() or [type(problem).__name__])[0][:120]
@@ -92,16 +92,16 @@ def samples_ms(variants: list[Variant], n: int) -> list[list[float]]:
     replays = []
     for variant in variants:
         with torch.cuda.stream(stream):
-            forward.run(problem, attended, variant.tiles)
+            launch_plans.run(problem, attended, variant.tiles)
             before.record()
-            forward.run(problem, attended, variant.tiles)
+            launch_plans.run(problem, attended, variant.tiles)
             after.record()
         torch.cuda.synchronize()
         count = max(1, round(REPLAYED_MS / before.elapsed_time(after)))
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, stream=stream):
             for _ in range(count):
-                forward.run(problem, attended, variant.tiles)
+                launch_plans.run(problem, attended, variant.tiles)
         replays.append((graph, count))
     samples: list[list[float]] = [[] for _ in variants]
     for _ in range(REPEATS + 1):

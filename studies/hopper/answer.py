@@ -51,9 +51,9 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-All rows of the front runner are of one run, at e3826e86, and all odd forms of one, at 61133412. From run to run the ratio of a case moves by up to 5
-percent with clocks and power: of the GPUs that were lent, one ran 16K full heads of 128 columns backward at 0.970, the
-next two, with kernels that take fewer instructions, at 0.924 and 0.952.
+All rows of the front runner are of one run, at e3826e86, and all odd forms of one, at 61133412. From run to run the
+ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were lent, one ran 16K full heads of
+128 columns backward at 0.970, the next two, with kernels that take fewer instructions, at 0.924 and 0.952.
 
 **Graphs held stand-ins.** A call of a new size may run on a kernel that is compiled already, until the best one is; and
 until 30399f60 a graph of it could be captured before that. Since then what is timed waits for the best kernel. Full

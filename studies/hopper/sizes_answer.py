@@ -39,14 +39,15 @@ columns went from 1.000 to 1.284, 184 from 0.967 to 1.003, 200 from 1.128 to 1.2
 0.981 to 1.170, 248 from 0.933 to 0.997. Where rows begin with sectors a cluster takes 3 to 4 percent longer than blocks
 by themselves, whose consumers do not wait for those of another; 152 columns are faster in 192 rows of one block.
 
-**What holds the rest back**, as far as it was looked at; no profile was taken of these. 8, 16 and 120 columns backward, which were at 0.951, 0.934 and 0.953, gained by
-P in fp32 and by dQ in the registers that dP leaves. To load keys of the next tile before values of this one, as they
-are waited for, made most tiles slower, by up to 8 percent, and none clearly faster (run 46). Short forward sequences
-are near the rate of the memory: 128 tokens of 64 columns take 42 us at the full rate, cuDNN takes 53 and we took 59;
-one program had an SM to itself, and nothing else ran while it waited for its Q. Heads of 64 columns have three blocks
-on an SM since, of one consumer each; the rows below have them: 53.8 us where cuDNN took 54.0 in one run, 104 and 111 at
-197 tokens, 76 and 81 at 256, causal 62 and 59, 84 and 98, 74 and 74 (run 37 of `tuning.json`). Of 128 columns two
-blocks gained at 197 tokens only, and are not taken; four blocks of 64 columns lose 4 to 34 percent.
+**What holds the rest back**, as far as it was looked at; no profile was taken of these. 8, 16 and 120 columns backward,
+which were at 0.951, 0.934 and 0.953, gained by P in fp32 and by dQ in the registers that dP leaves. To load keys of the
+next tile before values of this one, as they are waited for, made most tiles slower, by up to 8 percent, and none
+clearly faster (run 46). Short forward sequences are near the rate of the memory: 128 tokens of 64 columns take 42 us at
+the full rate, cuDNN takes 53 and we took 59; one program had an SM to itself, and nothing else ran while it waited for
+its Q. Heads of 64 columns have three blocks on an SM since, of one consumer each; the rows below have them: 53.8 us
+where cuDNN took 54.0 in one run, 104 and 111 at 197 tokens, 76 and 81 at 256, causal 62 and 59, 84 and 98, 74 and 74
+(run 37 of `tuning.json`). Of 128 columns two blocks gained at 197 tokens only, and are not taken; four blocks of 64
+columns lose 4 to 34 percent.
 
 **Short causal forward heads took longer than full ones** of the same size (62.5 us and 59.5 at 256 tokens of 128
 columns), with fewer products and no more bytes. Heads come in runs whose keys and values fit in half of L2, the longest
@@ -59,13 +60,13 @@ to 13 percent for causal heads of up to 256 tokens (run 53).
 
 **Two short forward cases of 24 are behind cuDNN**, 128 and 256 causal tokens of 128 columns, by 0.3 and 2 percent (54.3
 us, cuDNN 54.2; 57.1 and 56.0). An elementwise kernel that reads three tensors of their size and writes one takes 47.5
-us: that is the roofline, and 83 to 88 percent of the time. From one H200 to the next these ratios move by 3 percent: the
-same two were 1.04 in runs 56 and 1.05 and 1.00 in run 57 of `tuning.json`. Three things gained a little (there were four
-cases, at 0.972 to 0.992): statistics of rows, 0.8 to 1.6 percent of the bytes, are not written where nobody wants them;
-the next entry of a list is read while the present one is computed; and a launch is prepared while the one before it
-ends, 0.2 to 0.4 us. To let its blocks begin while those of the one before still run gained 0.6 us at 128 tokens of 128
-columns, and lost up to 1.4 causal and 8 where three blocks share an SM: blocks of the next launch are not spread evenly
-then.
+us: that is the roofline, and 83 to 88 percent of the time. From one H200 to the next these ratios move by 3 percent:
+the same two were 1.04 in runs 56 and 1.05 and 1.00 in run 57 of `tuning.json`. Three things gained a little (there were
+four cases, at 0.972 to 0.992): statistics of rows, 0.8 to 1.6 percent of the bytes, are not written where nobody wants
+them; the next entry of a list is read while the present one is computed; and a launch is prepared while the one before
+it ends, 0.2 to 0.4 us. To let its blocks begin while those of the one before still run gained 0.6 us at 128 tokens of
+128 columns, and lost up to 1.4 causal and 8 where three blocks share an SM: blocks of the next launch are not spread
+evenly then.
 
 **Short gradients.** By profile the kernels that clear and convert accumulators of dQ took 98 to 113 us of 227 to 345 at
 128 to 512 tokens and 128 columns, at the rate of the memory. A program that takes all keys of a head stores the first

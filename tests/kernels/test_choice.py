@@ -85,7 +85,7 @@ class Silent:
 @pytest.fixture
 def silent(portable, monkeypatch):
     """The hosts of all GPU kernels run as they are; kernels do nothing, so that many calls can be tried."""
-    from attenio.kernels.hopper import decode, forward, gluon_attenio, single_precision
+    from attenio.kernels.hopper import decode, gluon_attenio, launch_plans, single_precision
     from attenio.kernels.hopper.backward import config, fixed_point, preprocess, spilled_gradients
     from attenio.kernels.hopper.cuda import attenio as cuda
     from attenio.kernels.hopper.cuda import key_stationary
@@ -110,7 +110,7 @@ def silent(portable, monkeypatch):
         monkeypatch.setattr(module, "launch_specialized", lambda *_given, **_options: None)
     for module in (cuda, key_stationary):
         monkeypatch.setattr(module, "launcher_of", lambda *_given, **_options: lambda *_launch: None)
-    monkeypatch.setattr(forward, "_settled", {})
+    monkeypatch.setattr(launch_plans, "settled", {})
 
 
 @pytest.mark.parametrize("seed", SEEDS)

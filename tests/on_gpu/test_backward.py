@@ -9,7 +9,7 @@ from tests.kernels.untiled import assert_right, untiled
 from attenio import attention
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
-from attenio.kernels.hopper import backward, forward
+from attenio.kernels.hopper import backward, launch_plans
 from attenio.kernels.hopper.backward import masks
 from attenio.kernels.hopper.backward.config import backward_config, config_of
 from attenio.kernels.hopper.backward.group_parts import parts_for
@@ -290,8 +290,8 @@ def test_a_graph_outlives_what_is_kept_of_other_calls(d):
     with torch.cuda.graph(graph):
         captured = step(inputs, is_causal=True, deterministic=True)
     masks._known_bands.clear()
-    forward._settled.clear()
-    forward._plan.cache_clear()
+    launch_plans.settled.clear()
+    launch_plans.plan_of.cache_clear()
     junk = [torch.full((size,), 2**30, dtype=torch.int32, device="cuda") for size in (64, 256, 1024, 4096) * 200]
     for part in captured:
         part.fill_(torch.nan)

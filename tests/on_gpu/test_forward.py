@@ -11,7 +11,7 @@ from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
-from attenio.kernels.hopper import forward
+from attenio.kernels.hopper import forward, launch_plans
 from attenio.kernels.hopper.cuda.tiles import WIDTHS as CUDA_WIDTHS
 from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.tiles import WIDE_TILES, computed_width, hopper_tiles
@@ -61,7 +61,7 @@ def run(problem, tiles=None):
     shape, device = problem.query.shape[:-1], problem.query.device
     output = torch.full((*shape, problem.value.shape[-1]), torch.nan, dtype=problem.query.dtype, device=device)
     found = Attended(output, *(torch.full(shape, torch.nan, device=device) for _ in range(2)))
-    forward.run(problem, found, tiles or tiles_for(problem.query.shape[-1], problem.value.shape[-1])[0])
+    launch_plans.run(problem, found, tiles or tiles_for(problem.query.shape[-1], problem.value.shape[-1])[0])
     return found
 
 
@@ -240,8 +240,8 @@ def test_a_graph_outlives_the_schedules_that_are_kept():
     wanted, graph = attention(q, k, v), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         captured = attention(q, k, v)
-    forward._plan.cache_clear()
-    forward._settled.clear()
+    launch_plans.plan_of.cache_clear()
+    launch_plans.settled.clear()
     junk = [torch.full((size,), 2**30, dtype=torch.int32, device="cuda") for size in (64, 256, 1024, 4096) * 200]
     captured.fill_(torch.nan)
     graph.replay()

@@ -11,7 +11,7 @@ _BEFORE = """
 import json, sys, time, warnings
 import torch
 from attenio import attention
-from attenio.kernels.hopper import forward
+from attenio.kernels.hopper import launch_plans
 from attenio.kernels.replay import repeating
 from attenio.kernels.replay.standing_in import stand_ins
 
@@ -45,7 +45,7 @@ def step(length, d=64, **options):
     return max(off(*each) for each in zip(mine, right))
 
 def until_ready():
-    for plan in list(forward._settled.values()):
+    for plan in list(launch_plans.settled.values()):
         if plan.awaited is not None:
             plan.awaited.wait()
 
@@ -82,7 +82,7 @@ said = {"first": forward_call(**first)}
 until_ready()
 said["first again"] = forward_call(**first)
 said["second"] = [forward_call(**second) for _ in range(3)]
-said["kinds that wait"] = sum(plan.awaited is not None for plan in forward._settled.values())
+said["kinds that wait"] = sum(plan.awaited is not None for plan in launch_plans.settled.values())
 until_ready()
 said["then"] = [forward_call(**second) for _ in range(4)]
 said["tapes"] = tapes()
@@ -136,7 +136,7 @@ torch.cuda.synchronize()
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     output = attention(q, k, v, is_causal=True)
-(plan,) = [plan for (kind, _), plan in forward._captured.items() if kind.queries == LENGTH]
+(plan,) = [plan for (kind, _), plan in launch_plans.captured.items() if kind.queries == LENGTH]
 for each in (q, k, v):
     each.copy_(torch.randn_like(each))
 graph.replay()

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 import pytest
 from tests.kernels.hopper.test_cuda_launches import Driver
 
-from attenio.kernels.hopper import forward, gluon_attenio, standing_in
+from attenio.kernels.hopper import candidates, forward, gluon_attenio, launch_plans, standing_in
 from attenio.kernels.hopper.cuda import attenio as cuda
 from attenio.kernels.hopper.cuda import compiler, launcher
 from attenio.kernels.hopper.kind import ForwardKind
@@ -82,10 +82,11 @@ def compilers(monkeypatch, tmp_path):
     monkeypatch.setattr(replaying, "_said", set())
     monkeypatch.delenv("ATTENIO_WAIT", raising=False)
     set_stand_ins(True)
-    monkeypatch.setattr(forward, "processors_of", lambda _device: 132)
-    monkeypatch.setattr(forward, "_settled", {})
-    monkeypatch.setattr(forward, "_captured", {})
-    cached = cuda.launcher_of, forward._plan
+    for module in (forward, candidates, launch_plans):
+        monkeypatch.setattr(module, "processors_of", lambda _device: 132)
+    monkeypatch.setattr(launch_plans, "settled", {})
+    monkeypatch.setattr(launch_plans, "captured", {})
+    cached = cuda.launcher_of, launch_plans.plan_of
     for each in cached:
         each.cache_clear()
     yield made

@@ -14,7 +14,7 @@ from attenio.kernels.call.masking import visibility_of
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended, with_sink
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.hopper import forward, gluon_attenio, kind
+from attenio.kernels.hopper import candidates, forward, gluon_attenio, kind, launch_plans
 from attenio.kernels.hopper.tiles import WIDE_TILES, GluonTiles
 from attenio.planning.shared_cache import traffic
 
@@ -51,9 +51,9 @@ def run(problem, tiles, programs=3):
     found = Attended(output, torch.full(shape, torch.nan), torch.full(shape, torch.nan))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gluon_attenio, "launch", on_interpreter)
-        patch.setattr(forward, "processors_of", lambda _device: programs)
-        forward._plan.cache_clear()
-        forward.run(problem, found, tiles)
+        patch.setattr(launch_plans, "processors_of", lambda _device: programs)
+        launch_plans.plan_of.cache_clear()
+        launch_plans.run(problem, found, tiles)
     return found
 
 
@@ -202,7 +202,8 @@ def test_what_it_does_not_take_goes_to_triton(monkeypatch, change):
 
 @pytest.mark.parametrize(("heads", "n", "counted_megabytes"), [(1, 65536, 95.5), (1, 262144, 1100)])
 def test_bytes_below_the_cache_are_predicted_within_a_tenth(monkeypatch, heads, n, counted_megabytes):
-    monkeypatch.setattr(forward, "processors_of", lambda _device: 132)
+    for module in (forward, candidates, launch_plans):
+        monkeypatch.setattr(module, "processors_of", lambda _device: 132)
     q = torch.empty(1, heads, n, 128, dtype=torch.bfloat16, device="meta")
     grids = hopper.grids(KernelProblem.of_heads(q, q, q, Visibility(group=1), 0.1), backward=False)
     predicted = traffic(*grids, cache_bytes=60 * 2**20).moved_bytes / 1e6

@@ -11,7 +11,7 @@ pytest.importorskip("triton", reason="needs the triton extra, which this platfor
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.band import Band
-from attenio.kernels.hopper import forward
+from attenio.kernels.hopper import candidates, forward
 from attenio.kernels.hopper.cuda import compiler
 from attenio.kernels.hopper.cuda.attenio import constants_of, products_of
 from attenio.kernels.hopper.cuda.compiler import CompileError
@@ -63,12 +63,12 @@ def test_products_have_a_multiple_of_16_columns_and_shared_memory_whole_panels()
 @pytest.mark.parametrize("widths", WIDTHS, ids=str)
 def test_all_rows_of_the_problem_that_proves_a_kernel_see_a_key(monkeypatch, widths):
     tried = []
-    monkeypatch.setattr(forward, "_computed_twice", lambda _tiles, _kind, lengths, masked: tried.append(lengths))
-    monkeypatch.setattr(forward, "is_proven", lambda _name, _dtype, _device, both: both() is None)
+    monkeypatch.setattr(candidates, "_computed_twice", lambda _tiles, _kind, lengths, masked: tried.append(lengths))
+    monkeypatch.setattr(candidates, "is_proven", lambda _name, _dtype, _device, both: both() is None)
     query = torch.zeros(1, 1, 1, 64, widths[0], dtype=torch.bfloat16)
     heads = {"query": query, "key": query[:, 0], "value": torch.zeros(1, 1, 64, widths[1])}
     kind = ForwardKind.of(KernelProblem(**heads, visible=Visibility(group=1), scale=1.0))
-    assert all(forward._cuda_is_proven(tiles, kind) for tiles in cuda_tiles(*widths))
+    assert all(candidates.cuda_is_proven(tiles, kind) for tiles in cuda_tiles(*widths))
     assert len(tried) == len(cuda_tiles(*widths)) and all(keys >= queries for queries, keys in tried)
 
 

@@ -19,7 +19,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.counters import counters
-from attenio.kernels.hopper import forward
+from attenio.kernels.hopper import forward, launch_plans
 from attenio.kernels.hopper.backward import config as config_module
 from attenio.kernels.hopper.backward import whole_heads
 from attenio.kernels.hopper.backward.chunks import Chunk
@@ -85,7 +85,7 @@ def found(monkeypatch):
     fake.replace(monkeypatch)
     for module in (forward, key_stationary, config_module, whole_heads):
         monkeypatch.setattr(module, "processors_of", lambda device: 132)
-    cached = cuda.launcher_of, key_stationary.launcher_of, forward._plan
+    cached = cuda.launcher_of, key_stationary.launcher_of, launch_plans.plan_of
     for each in cached:
         each.cache_clear()
     yield fake
@@ -107,7 +107,7 @@ def run(problem, tiles):
     shape = problem.query.shape[:-1]
     output = torch.empty((*shape, problem.value.shape[-1]), dtype=problem.query.dtype)
     attended = Attended(output, *(torch.empty(shape) for _ in range(2)))
-    forward.run(problem, attended, tiles)
+    launch_plans.run(problem, attended, tiles)
     return attended
 
 

@@ -8,7 +8,7 @@ import torch
 
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.hopper import forward
+from attenio.kernels.hopper import forward, launch_plans
 from attenio.kernels.hopper.backward.preprocess import RowStatistics
 
 
@@ -16,12 +16,12 @@ from attenio.kernels.hopper.backward.preprocess import RowStatistics
 def capturing(monkeypatch):
     """Launches do nothing, nothing has run yet; the dictionary says whether a graph is captured."""
     state = {"captures": False}
-    monkeypatch.setattr(forward, "_launch", lambda *_given: None)
-    monkeypatch.setattr(forward, "_captures", lambda _device: state["captures"])
-    monkeypatch.setattr(forward, "_settled", {})
-    monkeypatch.setattr(forward, "_captured", {})
-    monkeypatch.setattr(forward, "_MOST_SETTLED", 4)
-    forward._plan.cache_clear()
+    monkeypatch.setattr(launch_plans, "launch", lambda *_given: None)
+    monkeypatch.setattr(launch_plans, "captures", lambda _device: state["captures"])
+    monkeypatch.setattr(launch_plans, "settled", {})
+    monkeypatch.setattr(launch_plans, "captured", {})
+    monkeypatch.setattr(launch_plans, "MOST_SETTLED", 4)
+    launch_plans.plan_of.cache_clear()
     return state
 
 
@@ -33,7 +33,7 @@ def problem_of(keys):
 def others(first, count):
     for keys in range(first, first + count):
         forward.attend(problem_of(keys))
-    forward._plan.cache_clear()
+    launch_plans.plan_of.cache_clear()
     gc.collect()
 
 
@@ -43,9 +43,9 @@ def test_a_captured_graph_keeps_its_schedule_and_other_calls_do_not(capturing):
     capturing["captures"] = True
     forward.attend(problem_of(100))
     capturing["captures"] = False
-    read, unread = (weakref.ref(plan.entries) for plan in forward._settled.values())
+    read, unread = (weakref.ref(plan.entries) for plan in launch_plans.settled.values())
     others(200, 5)
-    assert len(forward._settled) <= 4
+    assert len(launch_plans.settled) <= 4
     assert read() is not None and unread() is None
 
 

@@ -15,7 +15,7 @@ from tests.kernels.uninterpreted import uninterpreted
 
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.hopper import forward, gluon_attenio
+from attenio.kernels.hopper import candidates, forward, gluon_attenio, launch_plans, ranking
 from attenio.kernels.hopper.cuda import compiler
 from attenio.kernels.hopper.cuda.tiles import CudaTiles
 from attenio.kernels.hopper.kind import ForwardKind
@@ -26,7 +26,7 @@ from attenio.kernels.replay.standing_in import stand_ins, waiting
 
 CAUSAL = {"above": 0}
 # Lengths of one head of 192 columns, and the key tiles that are best for them.
-CUDA_112, CUDA_96, GLUON_64 = 100, 384, 64
+CUDA_112, CUDA_96, GLUON_64 = 400, 384, 128
 
 
 def problem_of(length, seen=CAUSAL, batch=1, **options):
@@ -51,7 +51,7 @@ def first_call(compilers, length=CUDA_112, seen=CAUSAL):
 
 def finish(compilers, length, seen=CAUSAL, batch=1):
     compilers.open.set()
-    forward._settled[ForwardKind.of(problem_of(length, seen, batch))].awaited.wait()
+    launch_plans.settled[ForwardKind.of(problem_of(length, seen, batch))].awaited.wait()
 
 
 @pytest.mark.parametrize("length, language, keys", [(CUDA_96, "CUDA C++", 96), (GLUON_64, "Gluon", 64)])
@@ -103,7 +103,7 @@ def test_what_nvrtc_compiles_sooner_stands_in_for_what_triton_does(compilers, le
 
 
 def test_whole_tiles_have_a_twin_with_masks_that_is_compiled_first(compilers, monkeypatch):
-    monkeypatch.setattr(forward, "can_compile", lambda _device: False)
+    monkeypatch.setattr(candidates, "can_compile", lambda _device: False)
     compilers.open.clear()
     threading.Timer(0.2, compilers.open.set).start()
     first, stood_in = attend(problem_of(128, {}))
@@ -111,11 +111,11 @@ def test_whole_tiles_have_a_twin_with_masks_that_is_compiled_first(compilers, mo
     finish(compilers, 128, {})
     best, stood_in = attend(problem_of(128, {}))
     assert not best.masks and not stood_in
-    monkeypatch.setattr(forward, "can_compile", lambda _device: True)
+    monkeypatch.setattr(candidates, "can_compile", lambda _device: True)
     compilers.open.clear()
     other, stood_in = attend(problem_of(100, {}))  # no multiple of a tile: whole tiles do not take it
     assert isinstance(other, GluonTiles) and not other.masks and stood_in and other.key_tile == first.key_tile
-    assert forward._settled[ForwardKind.of(problem_of(100, {}))].awaited.better.tiles.language == "CUDA C++"
+    assert launch_plans.settled[ForwardKind.of(problem_of(100, {}))].awaited.better.tiles.language == "CUDA C++"
 
 
 def test_the_best_of_what_is_compiled_stands_in(compilers):
@@ -125,7 +125,7 @@ def test_the_best_of_what_is_compiled_stands_in(compilers):
     second, _ = attend(problem_of(CUDA_96))
     compilers.open.clear()
     kind = ForwardKind.of(problem_of(GLUON_64))
-    ordered = forward.ordered_tiles(*kind.columns, *forward._ranked_for(kind), cuda=True)
+    ordered = ranking.ordered_tiles(*kind.columns, *candidates.ranked_for(kind), cuda=True)
     better = next(tiles for tiles in ordered if tiles in (first, second))
     assert first != second and attend(problem_of(GLUON_64)) == (better, True)
 
@@ -158,22 +158,22 @@ def test_what_must_repeat_to_the_bit_waits_for_the_best(compilers, how):
         torch.use_deterministic_algorithms(False)
         set_stand_ins(True)
     kind = ForwardKind.of(problem_of(CUDA_96, deterministic=how == "deterministic"))
-    assert tiles == forward.candidates(kind)[0] and not stood_in
+    assert tiles == candidates.candidates(kind)[0] and not stood_in
 
 
 @pytest.mark.parametrize("is_right", [True, False])
 def test_a_capture_waits_for_what_is_known_to_be_right(compilers, monkeypatch, is_right):
     first, entered = first_call(compilers), []
     attend(problem_of(CUDA_96))
-    monkeypatch.setattr(forward, "_captures", lambda _device: True)
-    monkeypatch.setattr(forward, "is_known", lambda *_given: is_right)
+    monkeypatch.setattr(launch_plans, "captures", lambda _device: True)
+    monkeypatch.setattr(candidates, "is_known", lambda *_given: is_right)
     monkeypatch.setattr(forward, "loads_while_capturing", lambda: entered.append(True) or warnings.catch_warnings())
-    monkeypatch.setattr(forward, "_plan", lambda *_given: pytest.fail("a schedule is copied"))
+    monkeypatch.setattr(launch_plans, "plan_of", lambda *_given: pytest.fail("a schedule is copied"))
     threading.Timer(0.2, compilers.open.set).start()
     assert forward.why_not(problem_of(CUDA_96)) is None
     tiles, stood_in = attend(problem_of(CUDA_96))
     assert (tiles.key_tile, stood_in, entered) == ((96, False, [True]) if is_right else (112, True, []))
-    assert [plan.tiles for plan in forward._captured.values()] == [tiles]
+    assert [plan.tiles for plan in launch_plans.captured.values()] == [tiles]
     assert first.key_tile == 112
 
 
@@ -182,11 +182,11 @@ def test_a_graph_keeps_the_schedule_of_a_stand_in_that_another_has_replaced_sinc
     attend(problem_of(CUDA_96))
     compilers.open.set()
     for is_right in (False, True):
-        monkeypatch.setattr(forward, "is_known", lambda *_given, is_right=is_right: is_right)
-        monkeypatch.setattr(forward, "_captures", lambda _device: True)
+        monkeypatch.setattr(candidates, "is_known", lambda *_given, is_right=is_right: is_right)
+        monkeypatch.setattr(launch_plans, "captures", lambda _device: True)
         monkeypatch.setattr(forward, "loads_while_capturing", warnings.catch_warnings)
         attend(problem_of(CUDA_96))
-    assert [plan.tiles.key_tile for plan in forward._captured.values()] == [112, 96]
+    assert [plan.tiles.key_tile for plan in launch_plans.captured.values()] == [112, 96]
 
 
 @pytest.mark.parametrize("length", [CUDA_96, GLUON_64])
@@ -226,7 +226,7 @@ from triton.runtime import jit
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.hopper import forward, gluon_attenio as gluon
+from attenio.kernels.hopper import gluon_attenio as gluon, launch_plans
 from attenio.kernels.hopper.kind import ForwardKind
 from attenio.kernels.hopper.tiles import possible_tiles
 from attenio.kernels.replay.compiling import compile_alone
@@ -253,7 +253,7 @@ for packed, sinks, cap, scale, d in argument:
     problem = KernelProblem.of_heads(q, k, v, Visibility(group=2, **seen), scale, **options)
     kind = ForwardKind.of(problem)
     tiles = possible_tiles(*kind.columns)[0]
-    plan = forward._plan(kind, tiles)
+    plan = launch_plans.plan_of(kind, tiles)
     assert not gluon.is_compiled(problem, tiles, kind)
     gluon.begin_compiling_attenio(problem, plan).result()
     assert gluon.is_compiled(problem, tiles, kind)

@@ -11,7 +11,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu import counters
-from attenio.kernels.hopper import forward, latent
+from attenio.kernels.hopper import forward, latent, launch_plans
 from attenio.kernels.hopper.backward import config as config_module
 from attenio.kernels.hopper.backward import key_stationary as long_heads
 from attenio.kernels.hopper.backward import whole_heads
@@ -21,7 +21,7 @@ from attenio.kernels.hopper.proving import forward_by_definition, gradients_by_d
 
 __all__ = ["Heads", "attended", "gradients", "latents", "off"]
 
-_CACHED = attenio.launcher_of, key_stationary.launcher_of, split_latents.launcher_of, forward._plan
+_CACHED = attenio.launcher_of, key_stationary.launcher_of, split_latents.launcher_of, launch_plans.plan_of
 
 
 class Heads(NamedTuple):
@@ -87,7 +87,7 @@ def attended(heads, tiles, **options):
     with _interpreted(attenio.Work, heads.programs * tiles.cluster, cluster=tiles.cluster, **options):
         output = torch.empty((*rows, heads.widths[1]), dtype=problem.query.dtype)
         mine = Attended(output, torch.empty(rows), torch.empty(rows))
-        forward.run(problem, mine, tiles)
+        launch_plans.run(problem, mine, tiles)
     return _with_lse(*mine[:3]), _with_lse(*forward_by_definition(problem))
 
 
