@@ -1,0 +1,207 @@
+"""Tiles at edges: the lemmas of the proof on random rows, keys and runs, and no plan below the bound."""
+
+from contextlib import suppress
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from attenio.bounds import bounds_for, largest_ordinary
+from attenio.bounds.backward.five_products import counted_apart
+from attenio.bounds.lower_bound import MAKES_SCORES, OWN_SUMS
+from attenio.bounds.mask_edges import edges_of, edges_of_band
+from attenio.bounds.recomputed_scores import counted_products, recomputed_scores
+from attenio.bounds.tiles_at_edges import tiles_at_edges, words_at_edges
+from attenio.errors import DoesNotFit
+from attenio.masks.patterns import Band
+from attenio.planning import best_plan_for
+from attenio.planning.training import training_plan_for
+from attenio.workload import Direction, Workload
+
+from .random_runs import Effective, RandomRun, effective_products
+from .test_mask_edges import _depths, _required, masked
+
+laws = settings(max_examples=60, deadline=None, derandomize=True)
+
+
+def _edges(workload: Workload) -> list[tuple["np.ndarray[tuple[int, int], np.dtype[np.bool_]]", ...]]:
+    """For each edge of a mask the scores at it, and pairs beyond it, those of other sequences and heads included."""
+    ((band, _),) = workload.separate_patterns
+    required, (before, after) = _required(workload), _depths(workload)
+    problems = workload.batch * workload.kv_heads
+    of_row = np.repeat(np.arange(problems), workload.group * band.rows)[:, None]
+    of_key = np.repeat(np.arange(problems), band.keys)[None, :]
+    same, found = of_row == of_key, []
+    if band.end_key(0) < band.keys:
+        found.append((required & (after == 0), (of_row < of_key) | (same & (after < 0))))
+    if band.first_key(band.rows - 1) > 0:
+        found.append((required & (before == 0), (of_row > of_key) | (same & (before < 0))))
+    return found
+
+
+@laws
+@given(masked(), st.floats(0, 8), st.data())
+def test_what_rows_and_keys_lack_beyond_an_edge_grows_with_the_square_of_what_they_have_at_it(
+    workload: Workload, steep: float, data: st.DataObject
+) -> None:
+    edges, g = edges_of(workload), workload.group
+    assume(edges is not None)
+    assert edges is not None
+    sides = _edges(workload)
+    assert len(sides) == edges.count and edges.length == sum(at.sum() for at, _ in sides)
+    required = _required(workload)
+    assert not any((beyond & required).any() for _, beyond in sides)
+    if len(sides) == 2:
+        assert not (sides[0][1] & sides[1][1]).any() and not (sides[0][0] & sides[1][0]).any()
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    rows = random.random(len(required)) < random.random()
+    worth = required + sum(steep * at - 2 * beyond for at, beyond in sides)
+    for _ in range(8):  # keys that are best for these rows, rows that are best for those keys
+        keys = (worth.T @ rows > 0) & (random.random(required.shape[1]) < 0.9)
+        lacking = 0.0
+        for at, beyond in sides:
+            met, absent = (np.outer(rows, keys) & at).sum(), (np.outer(rows, keys) & beyond).sum()
+            assert met**2 <= 2 * g * (absent + met / 2)
+            lacking += absent + met / 2
+        # with any shares of the pairs that weigh z in all
+        shares = random.random(required.shape) ** random.choice([0.1, 1, 5]) * (random.random(required.shape) < 0.7)
+        at_edges = sum(at for at, _ in sides)
+        heavy, met = required + at_edges * (sqrt(0.5) - 1 + steep), np.outer(rows, keys) & required
+        corner = 2 * edges.count * g * steep**2
+        inside = np.outer(rows, keys).sum() - lacking
+        work = (heavy * np.sqrt(shares) * met).sum()
+        assert work <= sqrt((shares * required).sum() * inside) + sqrt(corner * lacking) + 1e-6
+        assert work <= sqrt((shares * required).sum() + corner) * sqrt(rows.sum() * keys.sum()) + 1e-6
+        rows = (worth @ keys > 0) & (random.random(len(required)) < 0.9)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_epoch_of_a_random_run_does_more_than_the_lemmas_say(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    n, m, d, dv, fast_words = (int(random.integers(low, high)) for low, high in [(2, 6)] * 2 + [(1, 4)] * 2 + [(5, 24)])
+    run = RandomRun(n, m, d, dv, fast_words, random, keep=float(random.choice([0.0, 0.3, 0.9]))).play()
+    found, window = effective_products(run), int(random.integers(1, m + 1))
+    for _ in range(20):
+        start, end = sorted(int(step) for step in random.integers(0, len(run.steps) + 1, 2))
+        _check_epoch(run, found, (start, end), window, float(random.choice([0.0, 0.5, 1.0, 3.0])))
+
+
+def _check_epoch(run: RandomRun, found: Effective, part: tuple[int, int], window: int, weight: float) -> None:
+    """That pairs of a window alone, which a run with all pairs makes as well, weigh no more than their words allow."""
+
+    def weigh(i: int, j: int) -> float:
+        edges = (i == j) + (i - j == window - 1) if window > 1 else 0
+        return float(0 <= i - j < window) * (1 - (1 - sqrt(0.5)) * edges + weight * edges)
+
+    start, end = part
+    entries, held = run.flowing_in(start, end)
+    made = [(i, j, c) for (i, j, c), step in found.outputs if start <= step < end]
+    columns: dict[tuple[int, int], set[int]] = {}
+    products = 0.0
+    for (i, j, c), step in found.scores:
+        if start <= step < end:
+            columns.setdefault((i, j), set()).add(c)
+            products += weigh(i, j) / run.dv
+    charged = sum(weigh(*pair) > 0 for pair in held)
+    charged += sum(len(each) / run.dv for pair, each in columns.items() if pair not in held and weigh(*pair) > 0)
+    queries, keys, values = (sum(name[0] == kind for name in entries) for kind in "qkv")
+    sides = np.sqrt(queries * keys) + np.sqrt(values * len({(i, c) for i, _, c in made}))
+    of_output = (counted_products(float(run.d), float(run.dv)) - run.d) / run.dv
+    work = products + of_output * sum(weigh(i, j) for i, j, _ in made)
+    assert work <= np.sqrt(charged + 4 * weight**2) * sides + 1e-9
+
+
+@laws
+@given(
+    st.sampled_from(["forward", "backward", "training"]),
+    st.integers(2, 600),
+    st.sampled_from([1, 2, 3, 8]),
+    st.sampled_from([1, 2, 5]),
+    st.floats(-8, 0),
+    st.floats(-6, 3),
+    st.sampled_from([1, 4]),
+)
+def test_no_plan_moves_less(
+    direction: str, n: int, d: int, value_dim: int, width: float, memory: float, heads: int
+) -> None:
+    window = max(1, round(n * 2.0**width))
+    mask = "causal" if window >= n else f"window:{window}"
+    workload = Workload(n=n, d=d, value_dim=value_dim, heads=heads, kv_heads=1, mask=mask, direction=direction)
+    fast_words = max(3, round((d + value_dim) ** 2 * 2.0**memory))
+    with_edges = ("tiles-at-edges", "gradient-tiles-at-edges", "step-in-order")
+    found = [bound.words for bound in bounds_for(workload, fast_words) if bound.theorem in with_edges]
+    plan = training_plan_for if direction == "training" else best_plan_for
+    with suppress(DoesNotFit):
+        assert max(found, default=0) <= plan(workload, fast_words).moved_words
+
+
+@laws
+@given(st.integers(2, 2000), st.integers(1, 64), st.integers(1, 64), st.floats(-6, 2), st.sampled_from([1, 3]))
+def test_it_says_what_the_theorem_says(n: int, d: int, dv: int, memory: float, group: int) -> None:
+    fast_words = max(3, round((d + dv) ** 2 * 2.0**memory))
+    workload = Workload(n=n, d=d, value_dim=dv, heads=2 * group, kv_heads=2, mask=f"window:{1 + n // 2}")
+    scores, at_edges = workload.scores, 2 * group * (2 * n - n // 2)
+    for direction in (Direction.FORWARD, Direction.BACKWARD):
+        for bound in tiles_at_edges(workload, fast_words, direction=direction):
+            edges = edges_of(workload)
+            assert edges is not None
+            assert edges.length == at_edges
+            least, room, corner = 0.0, fast_words + 1, 2 * edges.count * group
+            within = scores - (1 - sqrt(0.5)) * edges.length
+            both = [(counted_products(float(d), float(dv)), 0.0)]
+            if direction is Direction.BACKWARD:
+                both = list(counted_apart(float(d), float(dv)))
+            for one, other in both:
+                late = edges.length**2 * (one**2 + other**2) / corner
+                beyond = (room * edges.length) ** 2 * (one**2 + other**2) / corner / ((one + other) * within) ** 2
+                words = 2 * sqrt(((one + other) * within) ** 2 / room + late)
+                least = max(least, words - (1 + (other > 0)) * scores - fast_words - 2 - 2 * beyond)
+            assert bound.words >= least * (1 - 1e-4) - (1e-4) * scores - 1 or bound.words == 0
+
+
+def test_a_short_window_adds_two_fifths_and_more_where_fast_memory_is_its_square() -> None:
+    workload = Workload(n=65_536, d=128, mask="window:64")
+    (edges,) = tiles_at_edges(workload, 4096, direction=Direction.FORWARD)
+    assert edges.words > 1.4 * recomputed_scores(workload, 4096).words
+    for way, times in (("forward", 1.15), ("backward", 1.2)):
+        workload = Workload(n=65_536, d=128, mask="window:64", direction=way)
+        bounds = bounds_for(workload, 4096)
+        others = (bound for bound in bounds if "tiles-at-edges" not in bound.theorem)
+        assert largest_ordinary(bounds).words > times * largest_ordinary(others).words
+
+
+def test_what_it_covers_is_said_beside_it() -> None:
+    for way, theorem, covers in (
+        (Direction.FORWARD, "tiles-at-edges", OWN_SUMS),
+        (Direction.BACKWARD, "gradient-tiles-at-edges", MAKES_SCORES),
+    ):
+        (bound,) = tiles_at_edges(Workload(n=64, d=4, mask="causal"), 64, direction=way)
+        assert (bound.theorem, bound.covers) == (theorem, covers)
+        assert "a tile across an edge of the mask has fewer scores" in bound.regime
+
+
+def test_masks_without_edges_have_no_such_bound() -> None:
+    for workload in (Workload(n=64, d=8), Workload(n=1, d=8, mask="causal"), Workload(n=64, d=8, mask="window:1")):
+        for direction in (Direction.FORWARD, Direction.BACKWARD):
+            assert tiles_at_edges(workload, 64, direction=direction) == ()
+    saved = bounds_for(Workload(n=64, d=8, mask="causal", direction="backward"), 64, probabilities_saved=True)
+    assert all("tiles-at-edges" not in bound.theorem for bound in saved)
+
+
+@laws
+@given(st.integers(50, 5000), st.floats(0.01, 1), st.integers(1, 40), st.floats(-6, 2), st.sampled_from(Direction))
+def test_one_workload_and_arrays_of_them_say_the_same(
+    n: int, share: float, d: int, memory: float, direction: Direction
+) -> None:
+    assume(direction is not Direction.TRAINING)
+    window = max(2, round(share * n))
+    workload = Workload(n=n, d=d, mask=f"window:{window}" if window < n else "causal", heads=6, kv_heads=2)
+    ((band, _),) = workload.separate_patterns
+    sides = {name: np.array([getattr(band, name)]) for name in ("rows", "keys", "left", "right", "shift")}
+    several, alone = edges_of_band(Band(**sides), np.array([3.0]), lambda counts: 6.0 * counts), edges_of(workload)
+    assert alone is not None
+    fast_words = float(max(3, round(4 * d * d * 2.0**memory)))
+    together = words_at_edges(several, *np.array([[d], [d], [fast_words]], dtype=float), direction)
+    assert [words_at_edges(alone, float(d), float(d), fast_words, direction)] == together.tolist()
