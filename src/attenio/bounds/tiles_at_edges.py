@@ -26,16 +26,18 @@ def _products(d: Floats, value_dim: Floats, direction: Direction) -> Iterator[tu
         yield early + late, root(early * early + late * late)
 
 
-def may_be_ahead_in_small(d: Floats, value_dim: Floats, fast_words: Floats, direction: Direction) -> Floats:
-    """Whether a fast memory is so small that the bound may be ahead of others."""
+def may_be_ahead_in_small(sizes: tuple[Floats, Floats, Floats], direction: Direction) -> Floats:
+    """Whether a fast memory is so small that the bound may be ahead of others; sizes are d, dv and M."""
+    d, value_dim, fast_words = sizes
     least: Floats = 0.0
     for counted, _ in _products(d, value_dim, direction):
         least = larger(least, counted)
     return fast_words <= _MOST_SQUARES * least * least
 
 
-def words_at_edges(edges: Edges, d: Floats, value_dim: Floats, fast_words: Floats, direction: Direction) -> Floats:
-    """The bound in whole words, for floats or arrays of floats, on one fast memory."""
+def words_at_edges(edges: Edges, sizes: tuple[Floats, Floats, Floats], direction: Direction) -> Floats:
+    """The bound in whole words, for floats or arrays of floats, on one fast memory; sizes are d, dv and M."""
+    d, value_dim, fast_words = sizes
     room, corner = fast_words + 1.0, 2.0 * edges.count * edges.sharing
     within = edges.scores - (1.0 - _WITHIN) * edges.length
     free = edges.scores if direction is Direction.FORWARD else 2.0 * edges.scores
@@ -68,7 +70,7 @@ def tiles_at_edges(workload: Workload, fast_words: int, *, direction: Direction)
     if edges is None:
         return ()
     sizes, forward = (float(workload.d), float(workload.value_dim), float(fast_words)), direction is Direction.FORWARD
-    words = words_at_edges(edges, *sizes, direction) if may_be_ahead_in_small(*sizes, direction) else 0
+    words = words_at_edges(edges, sizes, direction) if may_be_ahead_in_small(sizes, direction) else 0
     made = ("each score is", "each output is a sum of products p·v, rescaled by row factors at will")
     if not forward:
         made = (

@@ -100,17 +100,19 @@ class _Asked:
         least_words, (index, sizes) = np.zeros(len(self.place)), self._masked()
         passes = [each for each in (Direction.FORWARD, Direction.BACKWARD) if direction in (each, Direction.TRAINING)]
         for each in () if saved else passes:
-            near = np.flatnonzero(may_be_ahead_in_small(*sizes, each))
+            near = np.flatnonzero(may_be_ahead_in_small(sizes, each))
             if near.size:
-                words = words_at_edges(self._edges(index[near]), *(size[near] for size in sizes), each)
+                d, value_dim, fast_words = (size[near] for size in sizes)
+                words = words_at_edges(self._edges(index[near]), (d, value_dim, fast_words), each)
                 least_words[index[near]] = np.maximum(least_words[index[near]], words)
         return least_words
 
-    def _masked(self) -> tuple[Ints, tuple[Floats, ...]]:
+    def _masked(self) -> tuple[Ints, tuple[Floats, Floats, Floats]]:
         """Points with a mask on one fast memory, and their widths and memories."""
         dense = np.asarray(self.cases.band.is_dense)[self.place]
         index = np.flatnonzero(~dense & (self.units == 1))
-        return index, tuple(self.columns[:3, index].astype(np.float64))
+        d, value_dim, fast_words = self.columns[:3, index].astype(np.float64)
+        return index, (d, value_dim, fast_words)
 
     def _edges(self, index: Ints) -> Edges:
         """The edges of the masks of some points."""
