@@ -188,4 +188,32 @@ def test_whole_windows_move_and_hold_what_their_closed_form_says_and_compute_the
 @pytest.mark.parametrize("mask", ["dense", "causal"])
 def test_whole_windows_are_for_windows_alone(mask):
     with pytest.raises(InvalidInput, match="whole_rows under a window alone"):
-        cost(Workload(n=4, d=2, mask=mask, direction="backward"), "tiled-products", Tiles.of(whole_rows=2, whole_keys=2))
+        cost(
+            Workload(n=4, d=2, mask=mask, direction="backward"), "tiled-products", Tiles.of(whole_rows=2, whole_keys=2)
+        )
+
+
+@pytest.mark.parametrize(("d", "fast_words", "more"), [(128, 3277, 1.32), (128, 8192, 1.31), (64, 4096, 1.13)])
+def test_under_a_short_window_scores_that_stay_while_they_are_used_take_up_to_a_quarter_off_the_words(
+    d, fast_words, more
+):
+    workload = Workload(n=1024, d=d, mask="window:64", direction="backward")
+    plan = best_plan_for(workload, fast_words)
+    assert plan.dataflow is Dataflow.TILED_PRODUCTS and "whole_rows" in plan.tiles
+    assert ("summed_keys" in plan.tiles) == (fast_words < 64 * d // 2)
+    others = "key_keys", "key_columns", "query_rows", "query_columns"
+    products = dict.fromkeys(others, 1) | {"key_columns": d // 2, "query_columns": d // 2}
+    room = (fast_words - 1) // (d // 2 + 1)
+    products |= {"key_keys": room, "query_rows": room, "value_keys": room, "value_columns": d // 2}
+    side = int(fast_words**0.5) - 2
+    tiles = [
+        Tiles.of(score_rows=side, score_keys=side, **products),
+        Tiles.of(query_tile=fast_words // (d + 8), key_tile=4, **products),
+    ]
+    made = [cost(workload, Dataflow.TILED_PRODUCTS, each) for each in tiles]
+    least = min(each.moved_words for each in made if each.peak_words <= fast_words)
+    assert more * plan.moved_words < least
+    masks = ["window:64", "window:40"]
+    found = sweep(SweepGrid(n=[1024], d=[d], masks=masks, direction="backward", fast_bytes=[2 * fast_words]))
+    plans = [best_plan_for(Workload(n=1024, d=d, mask=mask, direction="backward"), fast_words) for mask in masks]
+    assert found.columns["moved_words"].tolist() == [each.moved_words for each in plans]

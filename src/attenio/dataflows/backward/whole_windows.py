@@ -120,21 +120,17 @@ def _query_gradients(
         store_key_zeros(fast, pattern, problem.dK)
 
 
-def _score_gradients(
-    problem: BackwardProblem, source: SlowArray, made: tuple[Tile, Marks], fast: FastMemory
-) -> Tile:
+def _score_gradients(problem: BackwardProblem, source: SlowArray, made: tuple[Tile, Marks], fast: FastMemory) -> Tile:
     """dS in the place of dP, row by row, while a row of P is there: D is the sum of its P dP."""
     dP, required = made
     P = loaded(fast, source, dP.rows, dP.columns, required)
-    D = np.sum(P.values * dP.values, axis=1, keepdims=True, dtype=np.float32)
+    D: NDArray[np.float32] = (P.values * dP.values).sum(axis=1, keepdims=True)
     problem.arithmetic.keep(D)
     fast.computed(Step.DELTA, dP.rows, ONE, dP.columns)
     return score_gradient(fast, problem.arithmetic, P, dP, (Tile("D", D, dP.rows, ONE, P.words_each), None))
 
 
-def _add_to_rows(
-    problem: BackwardProblem, dS: Tile, a: int, partial: "_PartialKeys | None", fast: FastMemory
-) -> None:
+def _add_to_rows(problem: BackwardProblem, dS: Tile, a: int, partial: "_PartialKeys | None", fast: FastMemory) -> None:
     """dQ of the rows, column by column, as elements of their keys pass, with what these rows give to dK if it is."""
     if partial is not None:
         partial.begin(dS.columns)

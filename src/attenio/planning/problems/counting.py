@@ -264,9 +264,9 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case RowRing():
             return int(held_by_rows(phase, counts.ring_rows, min(tiles[phase.slots], counts.rows)))
         case WholeRows():
-            seen = seen_by(problems, phase).counts
-            each = seen.longest_row * phase.per_score + phase.per_row
-            return int(min(tiles[phase.tile], seen.rows) * each + phase.spare * seen.longest_row + phase.beside)
+            counts = seen_by(problems, phase).counts
+            each = counts.longest_row * phase.per_score + phase.per_row
+            return int(min(tiles[phase.tile], counts.rows) * each + phase.spare * counts.longest_row + phase.beside)
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in counts.shapes)

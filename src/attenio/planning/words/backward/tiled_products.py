@@ -49,7 +49,7 @@ _PRODUCTS = ("value_keys", "value_columns", *_OTHERS)
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Probabilities are computed again: with a tile of scores, whole rows, resident statistics, values that stay, or windows."""
+    """Probabilities are made: with a tile of scores, whole rows, resident statistics, values that stay, or windows."""
     stay = _values_stay(sizes), _whole_windows(sizes), _whole_windows(sizes, summed=True)
     return _form(sizes), _whole_rows(sizes), _form(sizes, resident=True), *stay
 
