@@ -154,7 +154,10 @@ def _with_scores_made(workload: Workload, fast_words: int, units: int) -> tuple[
 
 def _with_scores_saved(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
     """The bounds of a backward pass that looks at stays and may find probabilities saved."""
-    return (single_stays(workload, fast_words, direction=Direction.BACKWARD, saved=True),) if units == 1 else ()
+    if units > 1:
+        return ()
+    edges = tiles_at_edges(workload, fast_words, direction=Direction.BACKWARD, saved=True)
+    return (*edges, single_stays(workload, fast_words, direction=Direction.BACKWARD, saved=True))
 
 
 def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:

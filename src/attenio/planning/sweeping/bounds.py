@@ -99,11 +99,11 @@ class _Asked:
         """Those of tiles at edges in small memories; a step makes what both of its passes make."""
         least_words, (index, sizes) = np.zeros(len(self.place)), self._masked()
         passes = [each for each in (Direction.FORWARD, Direction.BACKWARD) if direction in (each, Direction.TRAINING)]
-        for each in () if saved else passes:
+        for each in passes:
             near = np.flatnonzero(may_be_ahead_in_small(sizes, each))
             if near.size:
                 d, value_dim, fast_words = (size[near] for size in sizes)
-                words = words_at_edges(self._edges(index[near]), (d, value_dim, fast_words), each)
+                words = words_at_edges(self._edges(index[near]), (d, value_dim, fast_words), each, saved=saved)
                 least_words[index[near]] = np.maximum(least_words[index[near]], words)
         return least_words
 
