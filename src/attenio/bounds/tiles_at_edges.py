@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 from attenio.bounds.backward.five_products import counted_apart
 from attenio.bounds.epochs import products_per_epoch, whole_words
-from attenio.bounds.floats import Floats, larger, root, where
+from attenio.bounds.floats import Floats, cube_root, larger, root, where
 from attenio.bounds.lower_bound import MAKES_SCORES, OWN_SUMS, LowerBound, Strength
 from attenio.bounds.mask_edges import Edges, edges_of
 from attenio.bounds.recomputed_scores import counted_products
+from attenio.bounds.whole_epochs import best_whole_epochs
 from attenio.workload import Direction, Workload
 
 # What a score at an edge counts among those within: no more than the root of a half.
@@ -68,24 +69,56 @@ def may_be_ahead_in_small(sizes: Sizes, direction: Direction) -> Floats:
 
 def words_at_edges(edges: Edges, sizes: Sizes, direction: Direction, *, saved: bool = False) -> Floats:
     """The bound in whole words, for floats or arrays of floats, on one fast memory; ``saved``, whatever was saved."""
-    fast_words, scores, length = sizes[2], edges.scores, edges.length
-    room, corner = fast_words + 1.0, 2.0 * edges.count * edges.sharing
-    within = scores - (1.0 - _WITHIN) * length
-    kinds = 1.0 if saved or direction is Direction.FORWARD else 2.0
+    room, corner = sizes[2] + 1.0, 2.0 * edges.count * edges.sharing
+    within = edges.scores - (1.0 - _WITHIN) * edges.length
+    free = edges.scores if direction is Direction.FORWARD else 2.0 * edges.scores
     best: Floats = 0.0
     for counted in _counted(sizes, direction, saved=saved):
         together, at_edges = counted.together, counted.at_edges
-        weight = room * length * at_edges / larger(corner * within * together, _TINY)
-        beyond, work = corner * weight * weight, within * together + weight * length * at_edges
-        for times in (1.0, 2.0):
-            time = 2.0 * room + times * beyond
-            an_epoch = products_per_epoch(room + time + beyond)
-            free = kinds * scores
-            if saved:  # a given probability has no score that is made, one that is made no word that is given
-                share, early = time * counted.made / an_epoch, _WITHIN + weight * counted.early / at_edges
-                free = free + (scores - length) * larger(1.0 - share, 0.0) + length * larger(1.0 - share * early, 0.0)
-            best = larger(best, whole_words(time * (work / an_epoch), free + (time - fast_words)))
+        weight = room * edges.length * at_edges / larger(corner * within * together, _TINY)
+        weighed = _Weighed(
+            within * together + weight * edges.length * at_edges,
+            corner * weight * weight,
+            _WITHIN + weight * counted.early / at_edges,
+        )
+        if saved:
+            best = larger(best, _where_given(edges, sizes[2], weighed, counted.made))
+        else:
+            best = larger(best, _whole_epochs(sizes[2], weighed) - free)
     return where(edges.deepest >= 1.0, best, 0.0)
+
+
+class _Weighed(NamedTuple):
+    """All that is counted, words that edges are worth to an epoch, and what early products at an edge weigh."""
+
+    work: Floats
+    beyond: Floats
+    early: Floats
+
+
+def _whole_epochs(fast_words: Floats, weighed: _Weighed) -> Floats:
+    """M + k T for the best k epochs that do not do all; the clock may pass the end of one by less than a word."""
+    work, beyond = weighed.work, weighed.beyond
+
+    def budget(part: Floats) -> Floats:
+        side = cube_root(part)
+        return 3.0 * side * side - beyond - 1.0
+
+    count = work / products_per_epoch(3.0 * (fast_words + 1.0 + beyond))
+    return best_whole_epochs((count,), work, budget, fast_words)
+
+
+def _where_given(edges: Edges, fast_words: Floats, weighed: _Weighed, made: Floats) -> Floats:
+    """The bound where probabilities may be given, of which no score is made, or be made, of which no word is given."""
+    best: Floats = 0.0
+    for times in (1.0, 2.0):
+        length = 2.0 * (fast_words + 1.0) + times * weighed.beyond
+        an_epoch = products_per_epoch(fast_words + 1.0 + length + weighed.beyond)
+        share, at_edges = length * made / an_epoch, edges.length
+        free = edges.scores + (edges.scores - at_edges) * larger(1.0 - share, 0.0)
+        free = free + at_edges * larger(1.0 - share * weighed.early, 0.0)
+        best = larger(best, whole_words(length * (weighed.work / an_epoch), free + (length - fast_words)))
+    return best
 
 
 def tiles_at_edges(
@@ -95,10 +128,10 @@ def tiles_at_edges(
 
     A backward pass with ``saved`` may find probabilities saved; elsewhere scores are made in the run.
 
-    Theorem: with S of Z scores at m edges, g heads that share keys and Z' = Z - 0.293 S, words >=
-    2 G root(Z'²/(M + 1) + S²/2mg) - Z - M - 2 - (M + 1)² S²/mgZ'², G as for recomputed-scores; for the gradient, the G
-    of five-products beside Z' and the root of the squares of its two parts beside S, and 2 Z is subtracted. Where
-    probabilities may be given, of products that make scores none count, and Z is subtracted.
+    Theorem: with S of Z scores at m edges, g heads that share keys, Z' = Z - 0.293 S, r >= 0 and x = 2mg r², words >=
+    M + k T - Z if k W < G (Z' + r S) with W = ((M + T + 1 + x)/3)^1.5, G as for recomputed-scores: about
+    2 G root(Z'²/M + S²/2mg) - Z + M. For the gradient, G of five-products beside Z', the root of the squares of its two
+    parts beside S, and 2 Z subtracted. Where probabilities may be given, no product of a score counts, and Z is.
     Assumes: as recomputed-scores, or five-products; the same for all heads and sequences.
     Regime: ahead of these from about W²/100 words on under a window of W keys: 4 n d root(1 + W²/M) - n W, forward.
     Proof: docs/theory/tiles_at_edges.md
