@@ -110,15 +110,12 @@ def _whole_epochs(fast_words: Floats, weighed: _Weighed) -> Floats:
 
 def _where_given(edges: Edges, fast_words: Floats, weighed: _Weighed, made: Floats) -> Floats:
     """The bound where probabilities may be given, of which no score is made, or be made, of which no word is given."""
-    best: Floats = 0.0
-    for times in (1.0, 2.0):
-        length = 2.0 * (fast_words + 1.0) + times * weighed.beyond
-        an_epoch = products_per_epoch(fast_words + 1.0 + length + weighed.beyond)
-        share, at_edges = length * made / an_epoch, edges.length
-        free = edges.scores + (edges.scores - at_edges) * larger(1.0 - share, 0.0)
-        free = free + at_edges * larger(1.0 - share * weighed.early, 0.0)
-        best = larger(best, whole_words(length * (weighed.work / an_epoch), free + (length - fast_words)))
-    return best
+    budget, at_edges = fast_words + 1.0 + weighed.beyond, edges.length
+    rate, epochs = 2.0 / root(budget), larger(weighed.work / (budget * root(budget)), _TINY)
+    free = edges.scores + (edges.scores - at_edges) * larger(1.0 - rate * made, 0.0)
+    free = free + at_edges * larger(1.0 - rate * made * weighed.early, 0.0)
+    words = whole_words(rate * weighed.work, free + budget / (8.0 * epochs) - fast_words)
+    return where(epochs >= 1.0, words, 0.0)
 
 
 def tiles_at_edges(
@@ -138,7 +135,7 @@ def tiles_at_edges(
 
     >>> (bound,) = tiles_at_edges(Workload(n=8192, d=64, mask="window:64"), 4096, direction=Direction.FORWARD)
     >>> bound.words / (8192 * 64)
-    4.5...
+    4.6...
     """
     edges = edges_of(workload)
     if edges is None:
