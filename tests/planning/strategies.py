@@ -244,6 +244,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "passing_queries": rows,
         "resident_rows": rows,
         "whole_rows": rows,
+        "whole_keys": keys,
+        "summed_keys": keys,
         "gradient_rows": rows,
         "gradient_keys": keys,
         "value_keys": keys,

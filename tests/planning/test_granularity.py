@@ -85,8 +85,9 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
         "masked_turn_rows",
         "masked_turn_keys",
     }  # one score at a time
-    if dataflow is Dataflow.SCORE_STATIONARY:  # one element at a time
-        in_slots |= {"resident_rows", "whole_rows"}
+    in_slots.add("whole_rows")  # one element at a time, as others
+    if dataflow is Dataflow.SCORE_STATIONARY:
+        in_slots.add("resident_rows")
     allowed = [
         tiles
         for tiles in every_tile

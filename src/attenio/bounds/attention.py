@@ -35,6 +35,7 @@ from attenio.bounds.saha_ye import saha_ye
 from attenio.bounds.score_epochs import score_epoch_words, score_epochs
 from attenio.bounds.short_periods import short_periods
 from attenio.bounds.single_stays import single_stays
+from attenio.bounds.tiles_at_edges import tiles_at_edges
 from attenio.bounds.whole_epochs import whole_epoch_words, whole_epochs
 from attenio.catalogue import as_machine
 from attenio.display import Listed
@@ -116,6 +117,7 @@ def _every_bound(workload: Workload, fast_words: int, units: int, *, makes_score
                 *forward,
                 *_gradient_bounds(workload, fast_words, units),
                 five_products(workload, fast_words, units=units),
+                *(tiles_at_edges(workload, fast_words, direction=Direction.BACKWARD) if units == 1 else ()),
                 _in_order(workload, fast_words, units, forward),
                 *growth_of_gradients(workload, fast_words),
             )
@@ -143,13 +145,19 @@ def _gradient_bounds(workload: Workload, fast_words: int, units: int) -> tuple[L
 
 def _with_scores_made(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
     """The bounds of a backward pass that finds no probabilities saved."""
-    stays = (single_stays(workload, fast_words, direction=Direction.BACKWARD),) if units == 1 else ()
-    return (five_products(workload, fast_words, units=units), *stays)
+    products = five_products(workload, fast_words, units=units)
+    if units > 1:
+        return (products,)
+    edges = tiles_at_edges(workload, fast_words, direction=Direction.BACKWARD)
+    return (products, *edges, single_stays(workload, fast_words, direction=Direction.BACKWARD))
 
 
 def _with_scores_saved(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
     """The bounds of a backward pass that looks at stays and may find probabilities saved."""
-    return (single_stays(workload, fast_words, direction=Direction.BACKWARD, saved=True),) if units == 1 else ()
+    if units > 1:
+        return ()
+    edges = tiles_at_edges(workload, fast_words, direction=Direction.BACKWARD, saved=True)
+    return (*edges, single_stays(workload, fast_words, direction=Direction.BACKWARD, saved=True))
 
 
 def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[LowerBound, ...]:
@@ -161,6 +169,7 @@ def _forward_bounds(workload: Workload, fast_words: int, units: int) -> tuple[Lo
         single_stays(workload, fast_words, direction=Direction.FORWARD),
         short_periods(workload, fast_words, direction=Direction.FORWARD),
         *mask_edges(alone, fast_words),
+        *tiles_at_edges(workload, fast_words, direction=Direction.FORWARD),
         *few_words(workload, fast_words),
         *held_scores(workload, fast_words),
     )
@@ -227,8 +236,8 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
     All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Not among them are
     step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums, few-words and held-scores,
     which count rows (``row_sum_words``, ``few_word_words``, ``held_score_words``), passing-sums, which count entries
-    (``passing_sum_words``), mask-edges (``edge_words``), and single-stays and short-periods (``words_again`` and
-    ``words_over_periods`` besides the compulsory ones).
+    (``passing_sum_words``), mask-edges and tiles-at-edges (``edge_words``, ``words_at_edges``), and single-stays and
+    short-periods (``words_again`` and ``words_over_periods`` besides the compulsory ones).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]

@@ -122,8 +122,12 @@ def execute_nested(
 
 def _check_tiles(plan: Plan) -> None:
     checked_dataflow(plan.workload, plan.dataflow)
-    forms = ([name for name in names if name not in plan.tiles] for names in tile_names(plan.dataflow))
-    missing = min(forms, key=len)
+    given = set(plan.tiles)
+    forms = (
+        (len(given.difference(names)), [name for name in names if name not in given])
+        for names in tile_names(plan.dataflow)
+    )
+    _, missing = min(forms, key=lambda form: (form[0], len(form[1])))  # of the form that has most of those given
     if missing:
         raise InvalidInput(
             f"{plan.dataflow.value} needs a size for {missing[0]}; the plan has {plan.tiles or 'no tiles'}"

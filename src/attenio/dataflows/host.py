@@ -147,7 +147,8 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
             area = sum(int(p.rows) * int(p.keys) * count for p, count in workload.separate_patterns)
             saved = workload.batch * workload.heads * area if "gradient_keys" in tiles else 0
             visits = _visits(shapes, tiles["stationary_keys"]) if "stationary_keys" in tiles else 0
-            return rows + 2 * scores + saved + visits
+            sums = keys * workload.d if "whole_rows" in tiles else 0
+            return rows + 2 * scores + saved + visits + sums
         case Dataflow.FUSED_VALUES:
             return rows + scores + keys * workload.value_dim
         case Dataflow.SPILLED_GRADIENTS:

@@ -179,6 +179,7 @@ SECOND = (
     "whole-gradient-epochs",
     "passing-sums",
     "gradient-mask-edges",
+    "gradient-tiles-at-edges",
     "short-gradient-periods",
     "single-gradient-stays",
 )

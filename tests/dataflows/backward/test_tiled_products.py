@@ -1,11 +1,16 @@
+from dataclasses import replace
+
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from attenio.dataflows import execute
+from attenio.errors import InvalidInput
+from attenio.masks import SlidingWindow
 from attenio.planning import SweepGrid, best_plan_for, sweep
 from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.problems import Problems
 from attenio.workload import Workload
 
 from ..laws import QUICK, counted, obeys_its_closed_form, sizes, some_tiles, workloads
@@ -145,3 +150,70 @@ def test_statistics_stay_where_a_key_less_in_the_tile_makes_no_more_visits(n, ma
     assert plan.moved_words <= moved_words
     found = sweep(SweepGrid(n=[n], d=[128], masks=[mask], direction="backward", fast_bytes=[2 * fast_words]))
     assert found.columns["moved_words"].tolist() == [plan.moved_words]
+
+
+def whole_windows(problem, tiles):
+    n, m, d, dv, w, g, scores = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g, problem.scores
+    a, b = min(tiles["whole_rows"], n), min(tiles["whole_keys"], m)
+    longest, tallest = (max(1, int(problem.required.sum(axis=axis).max())) for axis in (1, 0))
+    moved = live_keys(problem, b) * d + g * problem.row_visits(b) * (d + dv + w) + m * (d + dv)
+    moved += g * (problem.live_rows(a) * dv + problem.key_loads(a) * (d + dv) + n * d + 2 * scores * w)
+    of_keys, of_rows = (b * (g * tallest + 1) * w + 1, a * (longest + 1) * w + longest * w + 1)
+    if "summed_keys" in tiles:
+        c = min(tiles["summed_keys"], m)
+        moved += g * problem.row_visits(c) * d + 2 * g * scores * w
+        return moved, max(of_keys, of_rows, c * (g * tallest + 1) * w + 1)
+    moved += g * problem.live_rows(a) * d + 2 * w * d * (g * problem.key_loads(a) - problem.touched_keys)
+    return moved, max(of_keys, of_rows + a + w)
+
+
+def live_keys(problem, tile):
+    starts = range(0, problem.m, tile)
+    return sum(min(tile, problem.m - s) for s in starts if problem.required[:, s : s + tile].any())
+
+
+@QUICK
+@given(workloads(), st.data())
+def test_whole_windows_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
+    window = SlidingWindow(width=data.draw(st.integers(1, workload.keys)), causal=data.draw(st.booleans()))
+    workload = replace(workload, mask=window)
+    assume(Problems.separate(workload).counts.kind.keys_roll)
+    tiles = sizes(data.draw, whole_rows=workload.queries + 1, whole_keys=workload.keys + 1)
+    if data.draw(st.booleans()):
+        tiles = Tiles.of(**dict(tiles), summed_keys=data.draw(st.integers(1, workload.keys + 1)))
+    problems = counted(workload, by_group=True)
+    obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, whole_windows)
+
+
+@pytest.mark.parametrize("mask", ["dense", "causal"])
+def test_whole_windows_are_for_windows_alone(mask):
+    with pytest.raises(InvalidInput, match="whole_rows under a window alone"):
+        cost(
+            Workload(n=4, d=2, mask=mask, direction="backward"), "tiled-products", Tiles.of(whole_rows=2, whole_keys=2)
+        )
+
+
+@pytest.mark.parametrize(("d", "fast_words", "more"), [(128, 3277, 1.32), (128, 8192, 1.31), (64, 4096, 1.13)])
+def test_under_a_short_window_scores_that_stay_while_they_are_used_take_up_to_a_quarter_off_the_words(
+    d, fast_words, more
+):
+    workload = Workload(n=1024, d=d, mask="window:64", direction="backward")
+    plan = best_plan_for(workload, fast_words)
+    assert plan.dataflow is Dataflow.TILED_PRODUCTS and "whole_rows" in plan.tiles
+    assert ("summed_keys" in plan.tiles) == (fast_words < 64 * d // 2)
+    others = "key_keys", "key_columns", "query_rows", "query_columns"
+    products = dict.fromkeys(others, 1) | {"key_columns": d // 2, "query_columns": d // 2}
+    room = (fast_words - 1) // (d // 2 + 1)
+    products |= {"key_keys": room, "query_rows": room, "value_keys": room, "value_columns": d // 2}
+    side = int(fast_words**0.5) - 2
+    tiles = [
+        Tiles.of(score_rows=side, score_keys=side, **products),
+        Tiles.of(query_tile=fast_words // (d + 8), key_tile=4, **products),
+    ]
+    made = [cost(workload, Dataflow.TILED_PRODUCTS, each) for each in tiles]
+    least = min(each.moved_words for each in made if each.peak_words <= fast_words)
+    assert more * plan.moved_words < least
+    masks = ["window:64", "window:40"]
+    found = sweep(SweepGrid(n=[1024], d=[d], masks=masks, direction="backward", fast_bytes=[2 * fast_words]))
+    plans = [best_plan_for(Workload(n=1024, d=d, mask=mask, direction="backward"), fast_words) for mask in masks]
+    assert found.columns["moved_words"].tolist() == [each.moved_words for each in plans]

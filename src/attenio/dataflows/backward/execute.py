@@ -153,6 +153,8 @@ def backward_units(workload: Workload, dataflow: GradientDataflow, tiles: Tiles)
             passes = -(-workload.group // tiles.get("head_tile", 1))
             return passes * workload.batch * workload.kv_heads * workload.queries + keys
         case Dataflow.TILED_PRODUCTS:
+            if "whole_rows" in tiles:
+                return rows + (2 if "summed_keys" in tiles else 1) * keys
             return (3 if {"gradient_keys", "stationary_keys"}.isdisjoint(tiles) else 2) * rows + 2 * keys
         case Dataflow.FUSED_VALUES:
             return 2 * rows + keys

@@ -27,6 +27,23 @@ for each tile j of stationary_keys keys that some row needs:
         store the required dS = P (dP - D_i)
     store dV_j
 
+Under a window, with whole_rows and whole_keys alone, all scores that rows or keys need stay while they are used:
+for each tile j of whole_keys keys that some row needs:
+    S = 0;  for each depth t:  load a column of K_j;  for each row of the group that needs a key of j:
+        load an element of Q;  add what the row needs of their products
+    for each of these rows:  load its L;  P = exp(scale S - L);  store the required P
+    for each value column:  for each of these rows:  load an element of dO;  add its products with P;  store the column
+for each tile i of whole_rows rows that needs any key:
+    dP = 0;  for each value column:  load a column of dO_i;  for each key that the rows need:
+        load an element of V;  add what rows need of their products
+    for each row:  load its required P;  D = the sum of P dP;  dS = P (dP - D) in the place of dP
+    for each depth t:  for each key:  load an element of K;  add its products with dS to a column of dQ_i
+        store the column;  load a column of Q_i;  for each key:  load dK as it is so far, add to it, store it
+
+With summed_keys beside these the last line falls away, the required dS is stored, and last of all
+for each tile j of summed_keys keys:  load the required dS
+    for each depth t:  for each row that needs a key of j:  load an element of Q;  add its products;  store the column
+
 With resident_rows in place of score_rows, L and then D of the tile's rows are loaded once and stay beside it.
 
 With gradient_rows (or resident_rows) and gradient_keys in place of score_rows and score_keys, P is what the forward
@@ -52,6 +69,7 @@ from attenio.dataflows.backward.steps import (
     stream_delta,
 )
 from attenio.dataflows.backward.values_stay import values_stay
+from attenio.dataflows.backward.whole_windows import whole_windows
 from attenio.dataflows.key_tiles import required_scores, visits_of
 from attenio.dataflows.online_softmax import ONE, add_scores_by_depth, make_scores
 from attenio.dataflows.problem import key_runs, visible
@@ -62,6 +80,9 @@ from attenio.planning.plan import Tiles
 
 def tiled_products(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
+    if "whole_rows" in tiles:
+        whole_windows(problem, tiles, fast)
+        return
     rows, keys = problem.group * problem.pattern.rows, problem.pattern.keys
     D, dS = problem.spilled("D", rows, 1), problem.spilled("dS", rows, keys)
     deltas(problem, D, fast)

@@ -55,7 +55,7 @@ def peak_words(problems: Problems, form: Form, tiles: Tiles) -> int:
 
 
 # Phases in which keys may stay while rows pass; others that see problems as they are.
-_EitherWay = RowTile | KeptTile | RollingTile | WaitingRows
+_EitherWay = RowTile | KeptTile | RollingTile | WaitingRows | WholeRows
 _AsTheyAre = OfDense | OfBands
 # Phases of dense problems that see the rows of all heads of a group.
 _Stacked = StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
@@ -96,9 +96,10 @@ class OfGroups(Protocol):
         """Query heads that share a KV head."""
 
 
-def times_of(problems: OfGroups, phase: KeptTile) -> Counts:
+def times_of(problems: OfGroups, phase: KeptTile | WholeRows) -> Counts:
     """How often a phase occurs in a group of heads: once for each, unless they are together."""
-    return 1 if phase.together else problems.group
+    together = phase.across if isinstance(phase, WholeRows) else phase.together
+    return 1 if together else problems.group
 
 
 def _sizes_of(phase: LeftOver, tiles: Tiles) -> LeftOverSizes:
@@ -220,7 +221,8 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return _moved_at_turns(problems, phase, tiles)
         case WholeRows():
             a = tiles[phase.tile]
-            return int(group * (phase.loads * counts.key_loads(a) + phase.live * counts.live_rows(a)))
+            words = phase.loads * counts.key_loads(a) + phase.live * counts.live_rows(a)
+            return int(times_of(problems, phase) * words)
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             words = phase.visits * counts.tile_rows(a, b) + phase.loads * counts.key_loads(a)
@@ -262,8 +264,9 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case RowRing():
             return int(held_by_rows(phase, counts.ring_rows, min(tiles[phase.slots], counts.rows)))
         case WholeRows():
+            counts = seen_by(problems, phase).counts
             each = counts.longest_row * phase.per_score + phase.per_row
-            return int(min(tiles[phase.tile], counts.rows) * each + phase.beside)
+            return int(min(tiles[phase.tile], counts.rows) * each + phase.spare * counts.longest_row + phase.beside)
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             return max(_held(held, min(a, n), min(b, m)) for held in phase.held for n, m in counts.shapes)

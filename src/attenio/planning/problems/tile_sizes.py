@@ -22,7 +22,17 @@ _OF_ROWS = frozenset(
     )
 )
 _OF_KEYS = frozenset(
-    ("key_tile", "score_keys", "keys_per_split", "stationary_keys", "value_keys", "key_keys", "gradient_keys")
+    (
+        "key_tile",
+        "score_keys",
+        "keys_per_split",
+        "stationary_keys",
+        "value_keys",
+        "key_keys",
+        "gradient_keys",
+        "whole_keys",
+        "summed_keys",
+    )
 )
 
 # FLAT spills one row at a time.

@@ -9,7 +9,7 @@ from math import inf
 from typing import assert_never
 
 from attenio.planning.problems import Problems
-from attenio.planning.problems.counting import seen_by, steps_of
+from attenio.planning.problems.counting import seen_by, steps_of, times_of
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.words import band_turns
@@ -66,9 +66,10 @@ def best_for_some(
             most = _most_whole(problems, phase, fast_words)
             if most < 1:
                 return None
-            limit = None if spare is None else spare // problems.group
-            words, tile = best_row_tile(RowWords(problems, phase.live, phase.loads), most, limit)
-            return problems.group * words, {phase.tile: tile}
+            times = times_of(problems, phase)
+            limit = None if spare is None else spare // times
+            words, tile = best_row_tile(RowWords(seen_by(problems, phase), phase.live, phase.loads), most, limit)
+            return times * words, {phase.tile: tile}
         case _:
             return _best_for_dense(problems, phase, fast_words, spare)
 
@@ -120,8 +121,9 @@ def _at_turns(problems: Problems, phase: ExchangedKeys, fast_words: int) -> tupl
 
 def _most_whole(problems: Problems, phase: WholeRows, fast_words: int) -> int:
     """Rows of which all scores fit, at most."""
-    fits = (fast_words - phase.beside) // (problems.counts.longest_row * phase.per_score + phase.per_row)
-    return int(min(fits, problems.counts.rows))
+    counts = seen_by(problems, phase).counts
+    room = fast_words - phase.beside - phase.spare * counts.longest_row
+    return int(min(room // (counts.longest_row * phase.per_score + phase.per_row), counts.rows))
 
 
 def _best_ring(problems: Problems, phase: KeyRing | RowRing, fast_words: int) -> tuple[int, dict[str, int]] | None:
@@ -199,13 +201,15 @@ def _floor_for_dense(problems: Problems, phase: OfDense, fast_words: int) -> flo
 
 
 def _floor_of_whole_rows(problems: Problems, phase: WholeRows, fast_words: int, spare: float) -> float:
-    counts = problems.counts
+    counts, times = problems.counts, times_of(problems, phase)
+    rows, live = (counts.keys, counts.touched_keys) if phase.across else (counts.rows, counts.touched_rows)
     # a row needs as many keys as all do on average, which is known already, and a key is read for so many rows at most
-    most = counts.rows * (fast_words - phase.beside) // (counts.scores * phase.per_score + counts.rows * phase.per_row)
+    most = rows * (fast_words - phase.beside) // (counts.scores * phase.per_score + rows * phase.per_row)
     if most < 1:
         return inf
-    rough: float = problems.group * (phase.live * counts.touched_rows + phase.loads * -(-counts.scores // most))
+    rough: float = times * (phase.live * live + phase.loads * -(-counts.scores // most))
     if rough > spare:
         return rough
     most = _most_whole(problems, phase, fast_words)
-    return inf if most < 1 else problems.group * RowWords(problems, phase.live, phase.loads).floor(most)
+    words = RowWords(seen_by(problems, phase), phase.live, phase.loads)
+    return inf if most < 1 else times * words.floor(most)

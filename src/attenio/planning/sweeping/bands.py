@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.problems.counting import seen_by
+from attenio.planning.problems.counting import seen_by, times_of
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
 from attenio.planning.sweeping.rings import best_of_causal, best_of_ring, best_of_turns, ring_floor, steps_of
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
-from attenio.planning.sweeping.row_tiles import RowForms, best_whole_rows, most_whole_rows
+from attenio.planning.sweeping.row_tiles import RowForms, best_whole_rows, room_of_whole_rows
 from attenio.planning.words.band_turns import BandTurns, turns_floor
 from attenio.planning.words.causal_sums import CausalSums, sums_floor
 from attenio.planning.words.exchanged_rows import (
@@ -54,9 +54,10 @@ def band_floors(cases: Cases, phase: OfBands) -> NDArray[np.float64]:
             words = phase.loads * cases.keys + phase.live * cases.rows
             fits = may_exchange(phase, (cases.rows, cases.keys), cases.fast_words)
         case WholeRows():
-            most, _ = most_whole_rows(cases, phase)
-            forms = RowForms(band=cases.band, live=phase.live, loads=phase.loads, unit=1)
-            words, fits = forms.floor(np.maximum(most, 1)), most >= 1
+            seen = seen_by(cases, phase)
+            most = room_of_whole_rows(seen, phase).most
+            forms = RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=1)
+            return np.where(most >= 1, times_of(cases, phase) * forms.floor(np.maximum(most, 1)), np.inf)
     return np.where(fits, cases.group * words, np.inf)
 
 

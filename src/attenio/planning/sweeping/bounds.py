@@ -10,10 +10,11 @@ from attenio.bounds import ordinary_words
 from attenio.bounds.backward import gradient_words, passing_sum_words, words_in_order
 from attenio.bounds.few_words import few_word_words
 from attenio.bounds.held_scores import held_score_words
-from attenio.bounds.mask_edges import edge_words, edges_of_band, may_be_ahead
+from attenio.bounds.mask_edges import Edges, edge_words, edges_of_band, may_be_ahead
 from attenio.bounds.row_sums import row_sum_words
 from attenio.bounds.short_periods import words_over_periods
 from attenio.bounds.single_stays import rectangle, words_again
+from attenio.bounds.tiles_at_edges import may_be_ahead_in_small, words_at_edges
 from attenio.planning.sweeping.cases import Cases, Ints, spread, take
 from attenio.planning.sweeping.points import Points
 from attenio.workload import Direction
@@ -83,22 +84,41 @@ class _Asked:
 
     def _of_edges(self, direction: Direction) -> Floats:
         """Those of the edges of masks, where they have any."""
-        band, least_words = self.cases.band, np.zeros(len(self.place))
-        dense = np.asarray(band.is_dense)[self.place]
-        index = np.flatnonzero(~dense & (self.units == 1))
-        sizes = tuple(self.columns[:3, index].astype(np.float64))
-        near = np.flatnonzero(may_be_ahead(take(band, self.place[index]), sizes, direction))
+        least_words, (index, sizes) = np.zeros(len(self.place)), self._masked()
+        band = take(self.cases.band, self.place[index])
+        near = np.flatnonzero(may_be_ahead(band, sizes, direction))
         if near.size:
-            index = index[near]
-            here = self.place[index]
-            some, group, runs = take(band, here), self.cases.group[here], self.runs[index]
-            edges = edges_of_band(some, group * 1.0, lambda counts: _product_sum((group, counts, 0 * runs), runs)[0])
-            d, value_dim, fast_words = (size[near] for size in sizes)
+            edges, (d, value_dim, fast_words) = self._edges(index[near]), (size[near] for size in sizes)
             words = edge_words(edges, d, value_dim, fast_words, direction)
             if direction is Direction.FORWARD:
                 words = np.maximum(words, edge_words(edges, d, value_dim, fast_words, direction, sums=True))
-            least_words[index] = words
+            least_words[index[near]] = words
         return least_words
+
+    def _at_edges(self, direction: Direction, *, saved: bool) -> Floats:
+        """Those of tiles at edges in small memories; a step makes what both of its passes make."""
+        least_words, (index, sizes) = np.zeros(len(self.place)), self._masked()
+        passes = [each for each in (Direction.FORWARD, Direction.BACKWARD) if direction in (each, Direction.TRAINING)]
+        for each in passes:
+            near = np.flatnonzero(may_be_ahead_in_small(sizes, each))
+            if near.size:
+                d, value_dim, fast_words = (size[near] for size in sizes)
+                words = words_at_edges(self._edges(index[near]), (d, value_dim, fast_words), each, saved=saved)
+                least_words[index[near]] = np.maximum(least_words[index[near]], words)
+        return least_words
+
+    def _masked(self) -> tuple[Ints, tuple[Floats, Floats, Floats]]:
+        """Points with a mask on one fast memory, and their widths and memories."""
+        dense = np.asarray(self.cases.band.is_dense)[self.place]
+        index = np.flatnonzero(~dense & (self.units == 1))
+        d, value_dim, fast_words = self.columns[:3, index].astype(np.float64)
+        return index, (d, value_dim, fast_words)
+
+    def _edges(self, index: Ints) -> Edges:
+        """The edges of the masks of some points."""
+        here = self.place[index]
+        some, group, runs = take(self.cases.band, here), self.cases.group[here], self.runs[index]
+        return edges_of_band(some, group * 1.0, lambda counts: _product_sum((group, counts, 0 * runs), runs)[0])
 
     def _again(self, direction: Direction, *, saved: bool) -> Ints:
         """Words of a KV head that come again, on one fast memory."""
@@ -129,6 +149,7 @@ class _Asked:
         floor = self.rows.in_order(np.maximum(floor, np.where(units == 1, alone, 0.0)))
         if direction is not Direction.TRAINING:
             floor = np.maximum(floor, self._of_edges(direction))
+        floor = np.maximum(floor, self._at_edges(direction, saved=saved))
         countable = np.maximum(floor, compulsory) < MOST_WORDS * (1 - 1e-12)
         rounded = np.where(countable, floor, 0.0).astype(np.int64)
         return np.where(countable, np.maximum(exact, rounded), 0), countable

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from attenio.granularity import Granularity
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
+from attenio.planning.problems.counting import seen_by, times_of
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, batches, is_zero, single, spread, take
 from attenio.planning.sweeping.room import rounded_down, rounded_up
@@ -160,14 +162,24 @@ def _best_alone(forms: RowForms, index: int, most: int) -> tuple[int, int]:
     return best_row_tile(RowWords(problems=problems, live=live, loads=loads), most)
 
 
-def most_whole_rows(cases: Cases, phase: WholeRows) -> tuple[Ints, Ints]:
-    """Rows of which all scores fit, at most, and words that each takes."""
-    each = np.maximum(cases.band.longest_row, 1) * phase.per_score + phase.per_row
-    return np.minimum((cases.fast_words - phase.beside) // each, cases.rows), each
+class _Room(NamedTuple):
+    """Rows of which all scores fit, at most, words that each takes, and those beside them."""
+
+    most: Ints
+    each: Ints
+    beside: Ints
+
+
+def room_of_whole_rows(seen: Cases, phase: WholeRows) -> _Room:
+    """Room for rows of which all scores stay, or keys, as a phase sees them."""
+    longest = np.maximum(seen.band.longest_row, 1)
+    each, beside = longest * phase.per_score + phase.per_row, longest * phase.spare + phase.beside
+    return _Room(np.minimum((seen.fast_words - beside) // each, seen.rows), each, beside)
 
 
 def best_whole_rows(cases: Cases, phase: WholeRows) -> tuple[Ints, Ints, dict[str, Ints]]:
     """The best tiles of rows of which all scores stay: words, words held, and tiles."""
-    most, each = most_whole_rows(cases, phase)
-    words, tile = best_row_tiles(RowForms(band=cases.band, live=phase.live, loads=phase.loads, unit=1), most)
-    return cases.group * words, tile * each + phase.beside, {phase.tile: tile}
+    seen = seen_by(cases, phase)
+    room = room_of_whole_rows(seen, phase)
+    words, tile = best_row_tiles(RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=1), room.most)
+    return times_of(cases, phase) * words, tile * room.each + room.beside, {phase.tile: tile}

@@ -240,7 +240,8 @@ class WholeRows(NamedTuple):
     """All scores that a rows need stay while keys pass: g*(live*L(a) + loads*U(a)).
 
     For a window, with as many scores of a row as it needs keys at most, l of them. It holds a*(l*per_score + per_row) +
-    ``beside`` words.
+    ``spare``*l + ``beside`` words. ``across``, all scores that a keys need stay while rows of all heads of a group
+    pass: live*L(a) + loads*U(a).
     """
 
     tile: str
@@ -249,6 +250,8 @@ class WholeRows(NamedTuple):
     beside: Counts
     loads: Counts
     live: Counts = 0
+    across: bool = False
+    spare: Counts = 0
 
 
 OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver | TurningTiles

@@ -23,21 +23,35 @@ rows of dO pass, an element at a time; dS and dV are made together, and probabil
 P           moved g (L(a)(d + w) + U(a)d + Zw)                         peak a'd + a'b'w + a'w + 1
 dS and dV   moved g (V(c)(dv + w) + 2Zw) + F dv + m dv                 peak c'dv(1 + w) + 2r'c'w + r'w + 1
 
+Under a window, with ``whole_rows`` a and ``whole_keys`` b all scores of rows stay, l of each, or of keys, u of each:
+
+P and dV    moved L'(b)d + g V(b)(d + dv + w) + g Zw + m dv            peak b'(g u + 1)w + 1
+dS, dQ, dK  moved g (L(a)(d + dv) + U(a)(d + dv + 2dw) + Zw + n d)     peak a'(l + 1)w + a' + (l + 1)w + 1
+              - 2dw F + m d
+
+where L'(b) are keys in tiles of b of which a row needs any. With ``summed_keys`` c beside these dS is written for dK:
+
+dS and dQ   moved g (L(a)dv + U(a)(d + dv) + 2Zw + n d)                peak a'(l + 1)w + l w + 1
+dK          moved g (V(c)d + Zw) + m d                                 peak c'(g u + 1)w + 1
+
+D is the sum of P dP of a row whose scores are all there, so that no outputs are read.
+
 With ``gradient_rows``, or ``resident_rows``, and ``gradient_keys`` in place of ``score_rows`` and ``score_keys``, the
 probabilities have been saved by the forward pass and are read: there is no second line.
 """
 
 from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import delta_words, key_product, query_product, value_product
-from attenio.planning.words.form import Form, Held, Rectangle, RowTile, Sizes
+from attenio.planning.words.form import Form, Held, Rectangle, RowTile, Sizes, WholeRows
 
 _OTHERS = ("key_keys", "key_columns", "query_rows", "query_columns")
 _PRODUCTS = ("value_keys", "value_columns", *_OTHERS)
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Probabilities are computed again: with a tile of scores, whole rows, resident statistics, or values that stay."""
-    return _form(sizes), _whole_rows(sizes), _form(sizes, resident=True), _values_stay(sizes)
+    """Probabilities are made: with a tile of scores, whole rows, resident statistics, values that stay, or windows."""
+    stay = _values_stay(sizes), _whole_windows(sizes), _whole_windows(sizes, summed=True)
+    return _form(sizes), _whole_rows(sizes), _form(sizes, resident=True), *stay
 
 
 def reading_forms(sizes: Sizes) -> tuple[Form, ...]:
@@ -63,6 +77,18 @@ def _values_stay(sizes: Sizes) -> Form:
     fixed += sizes.group * (3 * sizes.scores * w + sizes.rows * d)
     names = ("query_tile", "key_tile", "stationary_keys", "passing_queries", *_OTHERS)
     return Form(names, (key_product(sizes), query_product(sizes), made, used), fixed, least_held=w + 2)
+
+
+def _whole_windows(sizes: Sizes, *, summed: bool = False) -> Form:
+    d, dv, w, g = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    used = WholeRows("whole_keys", g * w, w, 1, loads=g * (d + dv + w), live=d, across=True)
+    fixed = sizes.keys * (d + dv) + g * ((4 if summed else 2) * w * sizes.scores + d * sizes.rows)
+    if summed:
+        rows = WholeRows("whole_rows", w, w, 1, loads=d + dv, live=dv, spare=w)
+        keys = WholeRows("summed_keys", g * w, w, 1, loads=g * d, across=True)
+        return Form(("whole_rows", "whole_keys", "summed_keys"), (used, rows, keys), fixed)
+    rows = WholeRows("whole_rows", w, 1 + w, 1 + w, loads=d + dv + 2 * d * w, live=d + dv, spare=w)
+    return Form(("whole_rows", "whole_keys"), (used, rows), fixed - sizes.touched_keys * (2 * d * w))
 
 
 def _form(sizes: Sizes, *, reading: bool = False, resident: bool = False) -> Form:
