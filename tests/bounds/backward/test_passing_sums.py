@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from attenio.bounds import bounds_for
 from attenio.bounds.backward.gradient_rows import gradient_rows
-from attenio.bounds.backward.passing_sums import passing_sum_words, passing_sums, toll_for, weights_with_toll
+from attenio.bounds.backward.passing_sums import half_for, passing_sum_words, passing_sums, toll_for, weights_with_toll
 from attenio.dataflows import execute
 from attenio.errors import DoesNotFit
 from attenio.planning import best_plan_for
@@ -150,16 +150,18 @@ def test_pairs_that_flow_into_a_long_epoch_add_nothing(
 
 
 @laws
-@given(st.floats(0.01, 1), st.floats(0.5, 40))
-def test_the_toll_is_the_largest_that_an_epoch_allows(rho: float, half: float) -> None:
-    toll = toll_for(rho, half)
-    assert toll <= min(float(LARGEST), rho / 2)
+@given(st.floats(0.01, 1), st.floats(0.5, 40), st.floats(0.3, float(LARGEST)))
+def test_the_toll_is_the_largest_that_an_epoch_allows(rho: float, half: float, most: float) -> None:
+    most = min(most, rho / 2)
+    toll = toll_for(rho, half, most)
+    assert toll <= most
     if toll > 0:
-        assert _least_budget(rho, toll) <= 2 * half
-    if 0 < toll < min(float(LARGEST), rho / 2) * (1 - 1e-9):
-        assert _least_budget(rho, toll) >= 2 * half * (1 - 1e-3)
+        assert half_for(rho, toll) == pytest.approx(_least_budget(rho, toll) / 2)
+        assert half_for(rho, toll) <= half
+    if 0 < toll < most:
+        assert half_for(rho, toll) >= half * (1 - 1e-3)
     if toll < 0:
-        assert _least_budget(rho, 0.0) >= 2 * half * (1 - 1e-12)
+        assert half_for(rho, 0.0) >= half * (1 - 1e-12)
 
 
 @laws
@@ -182,17 +184,23 @@ def test_no_epoch_does_more_than_its_words_and_stays_pay(d: int, part: float, sh
 
 
 @laws
-@given(st.integers(3, 10**6), st.floats(4, 400), st.floats(0, 1.2), st.floats(0, 1))
-def test_no_number_of_loads_of_sums_makes_a_run_cheaper(fast: int, turns: float, loads: float, first: float) -> None:
+@given(st.integers(3, 10**6), st.floats(4, 400), st.floats(0, 1.2), st.floats(0, 1), st.floats(1, 2))
+def test_no_number_of_loads_of_sums_makes_a_run_cheaper(
+    fast: int, turns: float, loads: float, first: float, longer: float
+) -> None:
     """Meetings are worth ``aside`` words, ``free`` of them those of first stays; some whole number of epochs serves."""
-    room, aside = fast + 2.0, loads * (turns + 2) * (fast + 2.0)
-    free, work = first * aside, turns * (fast + 2.0) ** 2
-    found = aside - free  # loads alone
-    for epochs in {max(1, floor(turns - aside / room) + step) for step in (-1, 0, 1, 2)}:
+    room = fast + 2.0
+    longest = longer * room
+    part = 2 - room / longest  # a load puts aside so many words for each that meetings are worth
+    aside, work = loads * (turns + 2) * longest, turns * longest**2
+    free = first * aside
+    found = part * (aside - free)  # loads alone
+    for epochs in {max(1, floor(turns - aside / longest) + step) for step in (-1, 0, 1, 2)}:
         half = (sqrt(aside**2 + 4 * epochs * work) - aside) / (2 * epochs)  # epochs·half² + aside·half = work
-        if half >= room * (1 - 2 / (turns + 1.5)):
-            found = max(found, fast + epochs * (2 * half - room) + aside - free)
-    assert found >= (turns * room + fast - free - room / (4 * max(turns - 2, 1))) * (1 - 1e-9)
+        if half >= longest * (1 - 2 / (turns + 1.5)):
+            found = max(found, fast + epochs * (2 * half - room) + part * (aside - free))
+    said = part * (turns * longest - free - longest / (4 * max(turns - 2, 1))) + fast
+    assert found >= said * (1 - 1e-9)
 
 
 @laws
@@ -257,6 +265,14 @@ def test_equal_widths_give_nearly_fourteen(n: int, d: int, squares: float) -> No
         assert words > 1.12 * gradient_rows(workload, fast_words).words
 
 
+@pytest.mark.parametrize(("squares", "constant"), [(5.1, 12.5), (6, 13.2), (6.6, 13.6), (7.8, 13.96)])
+def test_small_fast_memories_have_less_and_longer_epochs(squares: float, constant: float) -> None:
+    n, d = 10**8, 512
+    fast_words = int(squares * d * d)
+    found = passing_sums(Workload(n=n, d=d, direction="backward"), fast_words).words
+    assert constant < (found + 1.3 * n * d) * fast_words / (n * d) ** 2 < constant + 0.1
+
+
 @laws
 @given(st.integers(10**5, 10**6), st.integers(8, 256), st.floats(0, 0.98), st.floats(13, 40))
 def test_narrow_values_give_what_a_two_pass_schedule_moves(n: int, d: int, part: float, squares: float) -> None:
@@ -279,8 +295,8 @@ def test_a_regime_says_its_formula_only_where_that_holds() -> None:
     for n, dv, fast_words, said in (
         (10**6, 64, 8 * 64**2, "large fast memory"),
         (10**6, 64, 7 * 64**2, "small fast memory: a toll of 0.373"),
-        (10**6, 64, 6 * 64**2, "small fast memory: a toll of 0.211"),
-        (10**6, 64, 4 * 64**2, "says nothing for so small"),
+        (10**6, 64, 6 * 64**2, "small fast memory: a toll of 0.211, or longer epochs"),
+        (10**6, 64, 4 * 64**2, "small fast memory: a toll of 0, or longer epochs"),
         (10**6, 65, 10**6, "says nothing for dv > d"),
         (10**4, 64, 2 * 10**4 * 64, "says nothing where fast memory is too large"),
     ):

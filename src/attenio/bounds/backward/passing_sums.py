@@ -10,8 +10,8 @@ from attenio.workload import Workload
 _STEP = 2.0
 # A sum of a row that comes is charged for meeting this many others, in units of half an epoch's words.
 _ROW_MEETINGS = 13.0 / 25.0
-# What is left of the two words of a sum that comes and goes pays for them.
-_LARGEST_TOLL = 1.0 / (1.0 + 2.0 * _ROW_MEETINGS)
+# Epochs of small fast memories are longer by up to this much.
+_LONGER = 1.22
 _FEWEST_EPOCHS = 4.0
 # A share that is more than rounding adds to a toll.
 _SAFETY = 1.0 - 1e-12
@@ -27,21 +27,29 @@ def weights_with_toll(d: Floats, value_dim: Floats, toll: Floats) -> Weights:
     return both * (1.0 + toll), both, both * ((2.0 + toll) * d + value_dim)
 
 
-def _least_half(work: Floats, fast_words: Floats) -> Floats:
-    """Half of the words that an epoch has at least, whatever number of epochs is taken."""
-    room = fast_words + _STEP
-    return room * larger(1.0 - 2.0 / (work / (room * room) + 1.5), 0.0)
+def _least_half(work: Floats, longest: Floats) -> Floats:
+    """Half of the words that an epoch has at least, whatever number of epochs is taken, of ``longest`` at most."""
+    return longest * larger(1.0 - 2.0 / (work / (longest * longest) + 1.5), 0.0)
 
 
-def toll_for(narrow: Floats, half: Floats) -> Floats:
-    """The largest toll of which pairs that flow in take nothing away; below 0 where there is none.
+def half_for(narrow: Floats, toll: Floats) -> Floats:
+    """Half of the words, in units of d², of an epoch from which on pairs that flow in take nothing away.
 
-    Values are ``narrow`` times as wide as keys, and half of an epoch has ``half`` times d² words.
-
-    >>> [round(toll_for(1.0, half), 3) for half in (4.0, 5.0, 6.0, 7.0, 8.0)]
-    [-0.129, 0.044, 0.211, 0.373, 0.49]
+    >>> [round(half_for(1.0, toll), 2) for toll in (0.0, 0.2, 0.49)]
+    [4.74, 5.93, 7.73]
     """
-    most = smaller(_LARGEST_TOLL + 0.0 * half, 0.5 * narrow)
+    left = root(1.0 - toll * narrow / ((2.0 + narrow) * (2.0 + narrow)))
+    side, rest = (1.0 + narrow) / left, toll * left
+    middle = (2.0 * side + root(4.0 * side * side + 6.0 * side * rest)) / 3.0
+    return 2.0 / 3.0 * middle * (middle + 2.0 * rest)
+
+
+def toll_for(narrow: Floats, half: Floats, most: Floats) -> Floats:
+    """The largest toll up to ``most`` that such an epoch allows; below 0 where there is none.
+
+    >>> [round(toll_for(1.0, half, 0.49), 2) for half in (4.0, 5.0, 6.0, 7.0, 8.0)]
+    [-0.13, 0.04, 0.21, 0.37, 0.49]
+    """
     toll = most
     for _ in range(3):  # from above to below, above and below again
         left = root(1.0 - toll * narrow / ((2.0 + narrow) * (2.0 + narrow)))
@@ -53,30 +61,48 @@ def toll_for(narrow: Floats, half: Floats) -> Floats:
     return toll
 
 
+def _most_toll(narrow: Floats, room: Floats, longest: Floats) -> Floats:
+    """The largest toll that sums can pay, with half of an epoch's words for what they meet."""
+    paid = 1.0 / (1.0 + 2.0 * _ROW_MEETINGS * (2.0 - room / longest))
+    return smaller(paid * _SAFETY, 0.5 * narrow)
+
+
+def _longer(work: Floats, narrow: Floats, d: Floats, room: Floats) -> Floats:
+    """Half of the words of a longer epoch, where that allows a larger toll."""
+    unit = d * d / (_least_half(work, room) / room + 1e-9)
+    longest = larger(room, smaller(_LONGER * room, half_for(narrow, _most_toll(narrow, room, room)) * unit))
+    return larger(room, smaller(longest, half_for(narrow, _most_toll(narrow, room, longest)) * unit))
+
+
 def passing_sum_words(
     scores: Floats, row_sums: Floats, key_sums: Floats, d: Floats, value_dim: Floats, fast_words: Floats
 ) -> Floats:
     """The bound in whole words, for floats or arrays of floats, on one fast memory; sums are entries of gradients."""
-    room = fast_words + _STEP
+    room, narrow = fast_words + _STEP, value_dim / d
     work = scores * weights_with_toll(d, value_dim, 0.0)[2]
-    toll = toll_for(value_dim / d, _least_half(work, fast_words) / (d * d))
-    taken = larger(toll, 0.0)
-    turns = scores * weights_with_toll(d, value_dim, taken)[2] / room
-    key_meetings = 2.0 * _ROW_MEETINGS / (2.0 + value_dim / d)
-    first = 2.0 * taken * (_ROW_MEETINGS * row_sums + key_meetings * key_sums)
-    # fewer epochs are left out below, and the divisor is kept away from 0
-    whole = room / (4.0 * larger(turns / room - 2.0, 1.0))
-    said = (value_dim <= d) & (work >= _FEWEST_EPOCHS * room * room) & (toll >= 0.0)
-    return where(said, whole_words(turns + fast_words, first + whole), 0.0)
+    key_meetings = 2.0 * _ROW_MEETINGS / (2.0 + narrow)
+    best: Floats = 0.0
+    for half in (room, _longer(work, narrow, d, room)):
+        toll = toll_for(narrow, _least_half(work, half) / (d * d), _most_toll(narrow, room, half))
+        taken = larger(toll, 0.0)
+        turns = scores * weights_with_toll(d, value_dim, taken)[2] / half
+        first = 2.0 * taken * (_ROW_MEETINGS * row_sums + key_meetings * key_sums)
+        # fewer epochs are left out below, and the divisor is kept away from 0
+        whole = half / (4.0 * larger(turns / half - 2.0, 1.0))
+        part = 2.0 - room / half
+        said = (work >= _FEWEST_EPOCHS * half * half) & (toll >= 0.0)
+        best = larger(best, where(said, whole_words(part * turns + fast_words, part * (first + whole)), 0.0))
+    return where(value_dim <= d, best, 0.0)
 
 
 def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
     """The floor under every backward pass on one fast memory, where sums of gradients that leave have to come back.
 
-    Theorem: for dv <= d, m = M + 2 and k = Z G/m² >= 4, words >= Z G/m + M - 2b (t R + t' C) - m/4(k - 2), with R
-    entries of dQ, C of dK and dV, G = 2 (d+dv) ((2+b) d + dv), t = 13/25, t' = 26/25 (2 + dv/d) and a toll b <= dv/2d
-    and b <= 25/51 that epochs of 2 m (1 - 2/(k + 3/2)) words allow. For equal widths that is about 13.96 Z d²/M + M -
-    1.2 nd from 7.8 d² on, and for dv <= 0.98 d it has the leading term of what two passes move.
+    Theorem: for dv <= d, m = M + 2, a >= m, T = 2a - m and k = Z G/a² >= 4, words >= T (Z G/a² - 2b (t R + t' C)/a -
+    1/4(k - 2)) + M, with R entries of dQ, C of dK and dV, G = 2 (d+dv) ((2+b) d + dv), t = 13/25, t' = 26/25 (2 + dv/d)
+    and a toll b <= dv/2d and b <= 1/(1 + 2 t T/a) that epochs of 2 a (1 - 2/(k + 3/2)) words allow. For equal widths
+    that is about 13.96 Z d²/M + M - 1.2 nd from 7.8 d² on, and for dv <= 0.98 d it has the leading term of what two
+    passes move.
     Assumes: as gradient-rows; one fast memory.
     Regime: for equal widths ahead of gradient-rows from about 5 d² words up to 3/2 nd for one head, by 1/6 at most.
     Proof: docs/theory/backward_passing_sums.md
@@ -111,8 +137,9 @@ def _regime(scores: float, d: float, value_dim: float, fast_words: float) -> str
     work = scores * weights_with_toll(d, value_dim, 0.0)[2]
     if work < _FEWEST_EPOCHS * room * room:
         return "says nothing where fast memory is too large for four epochs"
-    toll = toll_for(value_dim / d, _least_half(work, fast_words) / (d * d))
-    if toll < min(value_dim / (2.0 * d), _LARGEST_TOLL) * _SAFETY:
-        return f"small fast memory: a toll of {toll:.3g}" if toll >= 0.0 else "says nothing for so small a fast memory"
+    most = _most_toll(value_dim / d, room, room)
+    toll = toll_for(value_dim / d, _least_half(work, room) / (d * d), most)
+    if toll < most:
+        return f"small fast memory: a toll of {max(toll, 0.0):.3g}, or longer epochs"
     pair = weights_with_toll(d, value_dim, toll)[2]
     return f"large fast memory, far from all inputs: Z G/M + M, G = {pair:.6g}, less what sums cost that come first"
