@@ -2,7 +2,7 @@
 
 from attenio.bounds.backward.gradient_rows import Weights
 from attenio.bounds.epochs import whole_words
-from attenio.bounds.floats import Floats, cube_root, larger, root, smaller, where
+from attenio.bounds.floats import Floats, any_of, cube_root, larger, root, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
 from attenio.workload import Workload
 
@@ -74,25 +74,35 @@ def _longer(work: Floats, narrow: Floats, d: Floats, room: Floats) -> Floats:
     return larger(room, smaller(longest, half_for(narrow, _most_toll(narrow, room, longest)) * unit))
 
 
+def _words(
+    scores: Floats, sums: Floats, d: Floats, value_dim: Floats, fast_words: Floats, half: Floats
+) -> tuple[Floats, Floats]:
+    """The bound with epochs of up to twice ``half`` words, and whether longer ones may do better."""
+    room, narrow = fast_words + _STEP, value_dim / d
+    work = scores * weights_with_toll(d, value_dim, 0.0)[2]
+    most = _most_toll(narrow, room, half)
+    toll = toll_for(narrow, _least_half(work, half) / (d * d), most)
+    taken = larger(toll, 0.0)
+    turns = scores * weights_with_toll(d, value_dim, taken)[2] / half
+    # fewer epochs are left out below, and the divisor is kept away from 0
+    whole = half / (4.0 * larger(turns / half - 2.0, 1.0))
+    part = 2.0 - room / half
+    words = whole_words(part * turns + fast_words, part * (2.0 * taken * sums + whole))
+    said = (value_dim <= d) & (work >= _FEWEST_EPOCHS * half * half) & (toll >= 0.0)
+    return where(said, words, 0.0), toll < most
+
+
 def passing_sum_words(
     scores: Floats, row_sums: Floats, key_sums: Floats, d: Floats, value_dim: Floats, fast_words: Floats
 ) -> Floats:
     """The bound in whole words, for floats or arrays of floats, on one fast memory; sums are entries of gradients."""
     room, narrow = fast_words + _STEP, value_dim / d
-    work = scores * weights_with_toll(d, value_dim, 0.0)[2]
-    key_meetings = 2.0 * _ROW_MEETINGS / (2.0 + narrow)
-    best: Floats = 0.0
-    for half in (room, _longer(work, narrow, d, room)):
-        toll = toll_for(narrow, _least_half(work, half) / (d * d), _most_toll(narrow, room, half))
-        taken = larger(toll, 0.0)
-        turns = scores * weights_with_toll(d, value_dim, taken)[2] / half
-        first = 2.0 * taken * (_ROW_MEETINGS * row_sums + key_meetings * key_sums)
-        # fewer epochs are left out below, and the divisor is kept away from 0
-        whole = half / (4.0 * larger(turns / half - 2.0, 1.0))
-        part = 2.0 - room / half
-        said = (work >= _FEWEST_EPOCHS * half * half) & (toll >= 0.0)
-        best = larger(best, where(said, whole_words(part * turns + fast_words, part * (first + whole)), 0.0))
-    return where(value_dim <= d, best, 0.0)
+    sums = _ROW_MEETINGS * (row_sums + 2.0 / (2.0 + narrow) * key_sums)
+    words, short = _words(scores, sums, d, value_dim, fast_words, room)
+    if any_of(short):
+        work = scores * weights_with_toll(d, value_dim, 0.0)[2]
+        words = larger(words, _words(scores, sums, d, value_dim, fast_words, _longer(work, narrow, d, room))[0])
+    return words
 
 
 def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
