@@ -39,26 +39,35 @@ def words_again(
         return larger(_forward_words_again(rows + keys, few, (d, value_dim), fast_words), 0)
     needed = d + both
     told = 2 * needed if saved else needed
-    over = few * needed - fast_words
-    half = few * both // 2 - (2 * told - 1) * both
+    apart = _apart((few * needed - fast_words, few), both, (told, told))
     gathered = (rows + keys) * both - fast_words - both * both - 4 * (told - 1) * both
-    return larger(smaller(over + smaller(over, larger(half, 0)), gathered), 0)
+    return larger(smaller(apart, gathered), 0)
+
+
+def _apart(over_and_few: tuple[Counts, Counts], own: Counts, told: tuple[Counts, Counts]) -> Counts:
+    """One kind comes and goes: the other one waits for it, and so much of its own entries is there at one time.
+
+    Once the other one is ``over`` by what so many rows or keys have, it need not even be counted at two times.
+    """
+    (over, few), (departed, late) = over_and_few, told
+    half = larger((few - 2 * departed - late + 1) * own // 2, 0)
+    return over + where(over >= departed * own, half, smaller(over, half))
 
 
 def _forward_words_again(both_kinds: Counts, few: Counts, widths: tuple[Counts, Counts], fast_words: Counts) -> Counts:
     """The same for a forward pass, with so many rows and keys, and so many of the fewer of them; may be less than 0."""
     d, value_dim = widths
-    both, late, square = d + value_dim, larger(d, 2), 4 * d * d
+    both, late, square = d + value_dim, larger(d, 2), d * d
     lost = 2 * (both + late - 2) * d
-    # one kind comes and goes: the other one and half of the queries or keys wait for it at one time, or it at two
     over = few * both - fast_words
-    half = (few - 2 * both - late + 1) * d // 2
-    apart = over + smaller(over, larger(half, 0))
+    apart = _apart((over, few), d, (both, late))
     # queries and keys lie there together: half of outputs or values beside them, or half as many of them
     beyond, column = both_kinds * d - fast_words, few * value_dim
-    beside = (2 * column - larger(2 * d * value_dim, smaller(2 * square, 4 * square - column))) // 4
-    together = smaller(beyond + beside, 2 * beyond) - lost
-    return larger(smaller(apart, together), smaller(over, beyond - d * d - lost))
+    passing = column - 2 * d * value_dim - lost
+    one_after_another = larger(2 * column - 8 * square, 3 * column - 16 * square) // 4 - lost
+    beside = smaller(smaller(passing // 2, passing), one_after_another)
+    together = where(beyond >= 0, beyond + beside, 0)
+    return larger(smaller(apart, together), smaller(over, beyond - square - lost))
 
 
 def single_stays(workload: Workload, fast_words: int, *, direction: Direction, saved: bool = False) -> LowerBound:
