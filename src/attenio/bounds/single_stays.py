@@ -31,7 +31,7 @@ def words_again(
     ``saved``, of a gradient that may have been given probabilities: twice as many rows and keys are told apart.
 
     >>> words_again((4096, 4096, 64, 64), 3 * 4096 * 32, Direction.FORWARD) / (4096 * 64)
-    0.89...
+    0.93...
     """
     rows, keys, d, value_dim = shape
     both, few = d + value_dim, smaller(rows, keys)
@@ -74,20 +74,20 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction, s
     """Compulsory words, and those that come again because rows and keys do not fit at one time.
 
     Theorem: if n rows need m keys, each of them, w = (n+m) d - M, l = min(n, m) and b = d + dv, then forward words >=
-    compulsory + the larger of min(l b - M + min(l b - M, l d/2), w + l dv/2, 2w) and min(w, l b - M), less some d² (the
-    page has how many). For one dense head of equal widths that is 13nd/2 - M up to M = 3nd/2, up to 8d², and 8nd - 2M
-    from there on. The gradient, up to M = 2nd: 11nd - M, up to 28d²; up to 52d² if probabilities may be given
-    (``saved``).
+    compulsory + the larger of min(l b - M + l d/2, w + l dv/2) and min(w, l b - M), less some d² (the page has how
+    many, and what is left where l b - M is no more than that). For one dense head of equal widths that is 13nd/2 - M
+    up to M = 2nd - 2d², up to 8d². The gradient, up to M = 3nd - 6d²: 11nd - M, up to 28d²; up to 52d² if
+    probabilities may be given (``saved``).
     Assumes: as output-epochs and gradient-rows, of the gradient unless ``saved`` that no probabilities are given; one
     fast memory.
-    Regime: fast memories from nd to 2nd words, under a causal mask from half of that.
+    Regime: fast memories from nd to 2nd words, of the gradient 3nd; under a causal mask half of that.
     Proof: docs/theory/single_stays.md
 
     >>> n, d = 65_536, 64
     >>> for way in Direction.FORWARD, Direction.BACKWARD:
     ...     workload = Workload(n=n, d=d, direction=way)
     ...     print(f"{single_stays(workload, 7 * n * d // 4, direction=way).words / (n * d):.2f} nd")
-    4.49 nd
+    4.75 nd
     9.22 nd
     """
     forward = direction is Direction.FORWARD
