@@ -218,7 +218,7 @@ def test_words_that_come_again_are_those_of_the_theorem(few: int, more: int, d: 
                 column = Fraction(few * dv)
                 beyond, lost = (n + m) * d - fast_words, 2 * (needed + late - 2) * d
                 passing = column - 2 * d * dv - lost
-                separate = max(column / 2 - 2 * d * d, 3 * column / 4 - 4 * d * d) - lost
+                separate = column - max(2 * d * d, 4 * d * dv) - lost
                 together = beyond + min(passing / 2, passing, separate) if beyond >= 0 else 0
                 again = max(min(beyond - d * d - lost, over), min(apart, together))
             else:

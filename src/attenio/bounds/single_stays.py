@@ -64,10 +64,36 @@ def _forward_words_again(both_kinds: Counts, few: Counts, widths: tuple[Counts, 
     # queries and keys lie there together: half of outputs or values beside them, or half as many of them
     beyond, column = both_kinds * d - fast_words, few * value_dim
     passing = column - 2 * d * value_dim - lost
-    one_after_another = larger(2 * column - 8 * square, 3 * column - 16 * square) // 4 - lost
+    one_after_another = column - larger(2 * square, 4 * d * value_dim) - lost
     beside = smaller(smaller(passing // 2, passing), one_after_another)
     together = where(beyond >= 0, beyond + beside, 0)
     return larger(smaller(apart, together), smaller(over, beyond - square - lost))
+
+
+def _causal_words_again(rows: Counts, widths: tuple[Counts, Counts], fast_words: Counts) -> Counts:
+    """The same where each row needs the keys up to its own; may be less than 0."""
+    d, value_dim = widths
+    lost = 2 * (d + value_dim + larger(d, 2) - 2) * d
+    lost = lost + larger(lost, larger(2 * d * d, 4 * d * value_dim))
+    return rows * d + rows // 2 * smaller(d, value_dim) - fast_words - lost
+
+
+def words_again_of_band(
+    band: Band,
+    heads: Counts,
+    widths: tuple[Counts, Counts],
+    fast_words: Counts,
+    direction: Direction,
+    *,
+    saved: bool = False,
+) -> Counts:
+    """Words that come again in so many query heads of a KV head with this band; for whole numbers or arrays of them."""
+    rows, keys = rectangle(band)
+    again = words_again((heads * rows, keys, *widths), fast_words, direction, saved=saved)
+    if direction is Direction.FORWARD:
+        square = (band.rows == band.keys) & (band.shift + band.right == 0) & (keys > 0) & (heads == 1)
+        again = larger(again, where(square, _causal_words_again(band.rows, widths, fast_words), 0))
+    return again
 
 
 def single_stays(workload: Workload, fast_words: int, *, direction: Direction, saved: bool = False) -> LowerBound:
@@ -95,9 +121,9 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction, s
     if not isinstance(workload.mask, SharedPrefix):
         for pattern, count in workload.separate_patterns:
             if isinstance(pattern, Band):
-                rows, keys = rectangle(pattern)
-                shape = (workload.group * int(rows), int(keys), workload.d, workload.value_dim)
-                again += count * int(words_again(shape, fast_words, direction, saved=saved))
+                widths = workload.d, workload.value_dim
+                words = words_again_of_band(pattern, workload.group, widths, fast_words, direction, saved=saved)
+                again += count * int(words)
     return LowerBound(
         theorem="single-stays" if forward else "single-gradient-stays",
         words=alone.compulsory_words + workload.batch * workload.kv_heads * again,
