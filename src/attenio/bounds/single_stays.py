@@ -102,11 +102,11 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction, s
     Theorem: if n rows need m keys, each of them, w = (n+m) d - M, l = min(n, m) and b = d + dv, then forward words >=
     compulsory + the larger of min(l b - M + l d/2, w + l dv/2) and min(w, l b - M), less some d² (the page has how
     many, and what is left where l b - M is no more than that). For one dense head of equal widths that is 13nd/2 - M
-    up to M = 2nd - 2d², up to 8d². The gradient, up to M = 3nd - 6d²: 11nd - M, up to 28d²; up to 52d² if
-    probabilities may be given (``saved``).
+    up to M = 2nd - 2d², up to 8d², for a causal one 11nd/2 - M, up to 12d². The gradient, up to M = 3nd - 6d²:
+    11nd - M, up to 28d²; up to 52d² if probabilities may be given (``saved``).
     Assumes: as output-epochs and gradient-rows, of the gradient unless ``saved`` that no probabilities are given; one
     fast memory.
-    Regime: fast memories from nd to 2nd words, of the gradient 3nd; under a causal mask half of that.
+    Regime: fast memories from nd to 2nd words, of the gradient 3nd; under a causal mask three quarters or half of it.
     Proof: docs/theory/single_stays.md
 
     >>> n, d = 65_536, 64
@@ -129,7 +129,7 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction, s
         words=alone.compulsory_words + workload.batch * workload.kv_heads * again,
         strength=Strength.ORDINARY,
         covers=OWN_SUMS if forward or saved else MAKES_SCORES,
-        regime="fast memory for half of the rows and keys to all of them; under a causal mask a quarter to a half",
+        regime="fast memory for half of the rows and keys to all of them; causal, a quarter to three quarters",
         assumptions=(
             *(FORWARD_SUMS if forward else BACKWARD_SUMS),
             *(() if forward or saved else (_NOTHING_GIVEN,)),
