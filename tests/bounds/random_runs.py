@@ -42,6 +42,7 @@ class RandomRun:
     random: np.random.Generator
     keep: float  # how often a score that has to go is stored
     sums: bool = False
+    causal: bool = False
     steps: list[tuple[str, Word]] = field(default_factory=list)
     fast: list[Word] = field(default_factory=list)
     stored: dict[Name, Word] = field(default_factory=dict)
@@ -139,7 +140,8 @@ class RandomRun:
     def play(self) -> "RandomRun":
         """Every product p·v in an order that is random in blocks, then the outputs that are left."""
         columns = range(self.dv + self.sums)  # the last one is that of the sums
-        triples = [(i, j, c) for i in range(self.n) for j in range(self.m) for c in columns]
+        visible = [(i, j) for i in range(self.n) for j in range(self.m) if j <= i or not self.causal]
+        triples = [(i, j, c) for i, j in visible for c in columns]
         order = self.random.permutation(3)
         blocks = self.random.integers(1, 4, 3)
         noise = self.random.random(len(triples)) * self.random.choice([0.0, 0.5, 3.0])

@@ -198,28 +198,31 @@ def test_words_come_again_in_arrays_as_alone_and_not_once_one_kind_fits(
 @laws
 @given(st.integers(1, 400), st.integers(0, 4000), st.integers(1, 9), st.integers(1, 9), st.floats(0.0, 1.2))
 @example(400, 4000, 2, 2, 0.1)  # one moment, and half of the own entries
-@example(400, 4000, 2, 2, 0.9)  # two moments
+@example(400, 4000, 2, 2, 0.9)  # many moments
+@example(400, 4000, 2, 2, 0.999)  # two moments at least
 @example(400, 0, 2, 2, 0.1)  # both gather
 @example(400, 0, 2, 8, 0.18)  # both gather, and outputs or values are beside them
+@example(400, 0, 2, 8, 0.3)  # queries and keys are there together
 @example(400, 0, 4, 1, 1.3)
 def test_words_that_come_again_are_those_of_the_theorem(few: int, more: int, d: int, dv: int, share: float) -> None:
     many = few + more
     for way in WAYS:
         own, needed = (d, d + dv) if way is Direction.FORWARD else (d + dv, 2 * d + dv)
+        late = max(d, 2) if way is Direction.FORWARD else needed
         fast_words = int(share * few * needed) + 3
         for n, m in ((few, many), (many, few)):
             over = few * needed - fast_words
+            half = max(Fraction(few - 2 * needed - late + 1, 2) * own, 0)
+            apart = over + (half if over >= needed * own else min(over, half))
             if way is Direction.FORWARD:
-                late, column = max(d, 2), Fraction(few * dv)
+                column = Fraction(few * dv)
                 beyond, lost = (n + m) * d - fast_words, 2 * (needed + late - 2) * d
-                apart = min(2 * over, over + max(Fraction(few - 2 * needed - late + 1, 2) * d, 0))
-                beside = column / 2 - max(Fraction(d * dv, 2), min(2 * d * d, 4 * d * d - column / 4))
-                together = min(beyond + beside, 2 * beyond) - lost
+                passing = column - 2 * d * dv - lost
+                separate = column - max(2 * d * d, 4 * d * dv) - lost
+                together = beyond + min(passing / 2, passing, separate) if beyond >= 0 else 0
                 again = max(min(beyond - d * d - lost, over), min(apart, together))
             else:
-                gathered = (n + m) * own - fast_words - own**2 - 4 * (needed - 1) * own
-                half = Fraction(few * own, 2) - (2 * needed - 1) * own
-                again = min(gathered, 2 * over, over + max(half, 0))
+                again = min((n + m) * own - fast_words - own**2 - 4 * (needed - 1) * own, apart)
             assert words_again((n, m, d, dv), fast_words, way) == max(math.floor(again), 0)
 
 

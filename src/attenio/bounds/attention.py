@@ -237,7 +237,7 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
     step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums, few-words and held-scores,
     which count rows (``row_sum_words``, ``few_word_words``, ``held_score_words``), passing-sums, which count entries
     (``passing_sum_words``), mask-edges and tiles-at-edges (``edge_words``, ``words_at_edges``), and single-stays and
-    short-periods (``words_again`` and ``words_over_periods`` besides the compulsory ones).
+    short-periods (``words_again_of_band`` and ``words_over_periods`` besides the compulsory ones).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]

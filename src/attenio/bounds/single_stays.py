@@ -31,7 +31,7 @@ def words_again(
     ``saved``, of a gradient that may have been given probabilities: twice as many rows and keys are told apart.
 
     >>> words_again((4096, 4096, 64, 64), 3 * 4096 * 32, Direction.FORWARD) / (4096 * 64)
-    0.89...
+    0.93...
     """
     rows, keys, d, value_dim = shape
     both, few = d + value_dim, smaller(rows, keys)
@@ -39,46 +39,81 @@ def words_again(
         return larger(_forward_words_again(rows + keys, few, (d, value_dim), fast_words), 0)
     needed = d + both
     told = 2 * needed if saved else needed
-    over = few * needed - fast_words
-    half = few * both // 2 - (2 * told - 1) * both
+    apart = _apart((few * needed - fast_words, few), both, (told, told))
     gathered = (rows + keys) * both - fast_words - both * both - 4 * (told - 1) * both
-    return larger(smaller(over + smaller(over, larger(half, 0)), gathered), 0)
+    return larger(smaller(apart, gathered), 0)
+
+
+def _apart(over_and_few: tuple[Counts, Counts], own: Counts, told: tuple[Counts, Counts]) -> Counts:
+    """One kind comes and goes: the other one waits for it, and so much of its own entries is there at one time.
+
+    Once the other one is ``over`` by what so many rows or keys have, it need not even be counted at two times.
+    """
+    (over, few), (departed, late) = over_and_few, told
+    half = larger((few - 2 * departed - late + 1) * own // 2, 0)
+    return over + where(over >= departed * own, half, smaller(over, half))
 
 
 def _forward_words_again(both_kinds: Counts, few: Counts, widths: tuple[Counts, Counts], fast_words: Counts) -> Counts:
     """The same for a forward pass, with so many rows and keys, and so many of the fewer of them; may be less than 0."""
     d, value_dim = widths
-    both, late, square = d + value_dim, larger(d, 2), 4 * d * d
+    both, late, square = d + value_dim, larger(d, 2), d * d
     lost = 2 * (both + late - 2) * d
-    # one kind comes and goes: the other one and half of the queries or keys wait for it at one time, or it at two
     over = few * both - fast_words
-    half = (few - 2 * both - late + 1) * d // 2
-    apart = over + smaller(over, larger(half, 0))
+    apart = _apart((over, few), d, (both, late))
     # queries and keys lie there together: half of outputs or values beside them, or half as many of them
     beyond, column = both_kinds * d - fast_words, few * value_dim
-    beside = (2 * column - larger(2 * d * value_dim, smaller(2 * square, 4 * square - column))) // 4
-    together = smaller(beyond + beside, 2 * beyond) - lost
-    return larger(smaller(apart, together), smaller(over, beyond - d * d - lost))
+    passing = column - 2 * d * value_dim - lost
+    one_after_another = column - larger(2 * square, 4 * d * value_dim) - lost
+    beside = smaller(smaller(passing // 2, passing), one_after_another)
+    together = where(beyond >= 0, beyond + beside, 0)
+    return larger(smaller(apart, together), smaller(over, beyond - square - lost))
+
+
+def _causal_words_again(rows: Counts, widths: tuple[Counts, Counts], fast_words: Counts) -> Counts:
+    """The same where each row needs the keys up to its own; may be less than 0."""
+    d, value_dim = widths
+    lost = 2 * (d + value_dim + larger(d, 2) - 2) * d
+    lost = lost + larger(lost, larger(2 * d * d, 4 * d * value_dim))
+    return rows * d + rows // 2 * smaller(d, value_dim) - fast_words - lost
+
+
+def words_again_of_band(
+    band: Band,
+    heads: Counts,
+    widths: tuple[Counts, Counts],
+    fast_words: Counts,
+    direction: Direction,
+    *,
+    saved: bool = False,
+) -> Counts:
+    """Words that come again in so many query heads of a KV head with this band; for whole numbers or arrays of them."""
+    rows, keys = rectangle(band)
+    again = words_again((heads * rows, keys, *widths), fast_words, direction, saved=saved)
+    if direction is Direction.FORWARD:
+        square = (band.rows == band.keys) & (band.shift + band.right == 0) & (keys > 0) & (heads == 1)
+        again = larger(again, where(square, _causal_words_again(band.rows, widths, fast_words), 0))
+    return again
 
 
 def single_stays(workload: Workload, fast_words: int, *, direction: Direction, saved: bool = False) -> LowerBound:
     """Compulsory words, and those that come again because rows and keys do not fit at one time.
 
     Theorem: if n rows need m keys, each of them, w = (n+m) d - M, l = min(n, m) and b = d + dv, then forward words >=
-    compulsory + the larger of min(l b - M + min(l b - M, l d/2), w + l dv/2, 2w) and min(w, l b - M), less some d² (the
-    page has how many). For one dense head of equal widths that is 13nd/2 - M up to M = 3nd/2, up to 8d², and 8nd - 2M
-    from there on. The gradient, up to M = 2nd: 11nd - M, up to 28d²; up to 52d² if probabilities may be given
-    (``saved``).
+    compulsory + the larger of min(l b - M + l d/2, w + l dv/2) and min(w, l b - M), less some d² (the page has how
+    many, and what is left where l b - M is no more than that). For one dense head of equal widths that is 13nd/2 - M
+    up to M = 2nd - 2d², up to 8d², for a causal one 11nd/2 - M, up to 12d². The gradient, up to M = 3nd - 6d²:
+    11nd - M, up to 28d²; up to 52d² if probabilities may be given (``saved``).
     Assumes: as output-epochs and gradient-rows, of the gradient unless ``saved`` that no probabilities are given; one
     fast memory.
-    Regime: fast memories from nd to 2nd words, under a causal mask from half of that.
+    Regime: fast memories from nd to 2nd words, of the gradient 3nd; under a causal mask three quarters or half of it.
     Proof: docs/theory/single_stays.md
 
     >>> n, d = 65_536, 64
     >>> for way in Direction.FORWARD, Direction.BACKWARD:
     ...     workload = Workload(n=n, d=d, direction=way)
     ...     print(f"{single_stays(workload, 7 * n * d // 4, direction=way).words / (n * d):.2f} nd")
-    4.49 nd
+    4.75 nd
     9.22 nd
     """
     forward = direction is Direction.FORWARD
@@ -86,15 +121,15 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction, s
     if not isinstance(workload.mask, SharedPrefix):
         for pattern, count in workload.separate_patterns:
             if isinstance(pattern, Band):
-                rows, keys = rectangle(pattern)
-                shape = (workload.group * int(rows), int(keys), workload.d, workload.value_dim)
-                again += count * int(words_again(shape, fast_words, direction, saved=saved))
+                widths = workload.d, workload.value_dim
+                words = words_again_of_band(pattern, workload.group, widths, fast_words, direction, saved=saved)
+                again += count * int(words)
     return LowerBound(
         theorem="single-stays" if forward else "single-gradient-stays",
         words=alone.compulsory_words + workload.batch * workload.kv_heads * again,
         strength=Strength.ORDINARY,
         covers=OWN_SUMS if forward or saved else MAKES_SCORES,
-        regime="fast memory for half of the rows and keys to all of them; under a causal mask a quarter to a half",
+        regime="fast memory for half of the rows and keys to all of them; causal, a quarter to three quarters",
         assumptions=(
             *(FORWARD_SUMS if forward else BACKWARD_SUMS),
             *(() if forward or saved else (_NOTHING_GIVEN,)),

@@ -13,7 +13,7 @@ from attenio.bounds.held_scores import held_score_words
 from attenio.bounds.mask_edges import Edges, edge_words, edges_of_band, may_be_ahead
 from attenio.bounds.row_sums import row_sum_words
 from attenio.bounds.short_periods import words_over_periods
-from attenio.bounds.single_stays import rectangle, words_again
+from attenio.bounds.single_stays import words_again_of_band
 from attenio.bounds.tiles_at_edges import may_be_ahead_in_small, words_at_edges
 from attenio.planning.sweeping.cases import Cases, Ints, spread, take
 from attenio.planning.sweeping.points import Points
@@ -124,8 +124,7 @@ class _Asked:
         """Words of a KV head that come again, on one fast memory."""
         cases, place = self.cases, self.place
         band, group, widths = take(cases.band, place), cases.group[place], (cases.d[place], cases.value_dim[place])
-        rows, keys = rectangle(band)
-        again = words_again((group * rows, keys, *widths), self.columns[2], direction, saved=saved)
+        again = words_again_of_band(band, group, widths, self.columns[2], direction, saved=saved)
         over = words_over_periods(band, group, (*widths, self.columns[2]), direction)
         return np.where(self.units == 1, np.maximum(again, over), 0)
 
