@@ -94,7 +94,7 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         return not problems.counts.kind.keys_roll
     if names[0] == "exchanged_positions":
         return not problems.counts.kind.dense
-    if names[0] == "last_keys":
+    if names[0] in ("last_keys", "first_keys"):
         return not problems.counts.kind.causal
     if names[0] == "ring_rows":
         return not problems.counts.kind.rows_roll
@@ -224,6 +224,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "masked_turn_rows": range(1, problems.group * problems.counts.most_rows + 1),
         "masked_turn_keys": keys,
         "last_keys": range(problems.counts.most_keys + 1),
+        "first_keys": keys,
+        "standing_rows": range(problems.group * problems.counts.most_rows + 1),
         "standing_sums": range(problems.counts.most_rows + 1),
         "exchanged_positions": range(problems.counts.most_rows + 1),
         "own_key_sums": range(problems.counts.most_keys + 1),

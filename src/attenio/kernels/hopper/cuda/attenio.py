@@ -79,7 +79,9 @@ def launcher_of(
     numbers, threads = dict(constants), WARPGROUP * (tiles.consumers + 1)
     shared_bytes = tiles.shared_bytes(numbers["STORED_D"], numbers["STORED_V"])
     text = attenio_source(element, numbers)
-    return CudaLauncher(CudaKernel(KERNEL, text, element, threads, shared_bytes, Work, overlaps=True, may_leave_out=True))
+    return CudaLauncher(
+        CudaKernel(KERNEL, text, element, threads, shared_bytes, Work, overlaps=True, may_leave_out=True)
+    )
 
 
 def begin_compiling_attenio(dtype: torch.dtype, constants: tuple[tuple[str, int], ...]) -> Future[bytes]:
