@@ -131,7 +131,7 @@ def test_a_ring_holds_what_a_row_needs_of_one_mask():
 def test_between_nine_quarters_and_eight_thirds_of_nd_a_second_pass_for_three_quarters_of_the_rows_moves_least():
     n, d = 512, 32
     workload = Workload(n=n, d=d, direction="backward")
-    for share in (2.3, 2.5, 2.65):
+    for share in (2.4, 2.5, 2.65):
         plan = best_plan_for(workload, int(share * n * d))
         assert plan.dataflow is Dataflow.QUERY_STATIONARY
         assert plan.tiles["waiting_rows"] == pytest.approx(0.75 * n, rel=0.02)

@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.sums import floor_div, larger, smaller, where
+from attenio.masks.patterns.sums import clip, floor_div, larger, smaller, where
 from attenio.planning.words.turn_rooms import FEW, NEVER
 
 Ints = NDArray[np.int64]
+# So many numbers are tried about where words bend, for rounding; and where so many tiles begin to need more rows.
+_ROUNDS = 6
+_BENDS = 6
 
 
 class AllKeys(NamedTuple):
@@ -54,7 +57,7 @@ def cut(phase: AllKeys, shape: tuple[Counts, Counts], sizes: Sizes) -> Sizes:
 def _tiles(phase: AllKeys, keys: Counts, first: Counts) -> Iterator[tuple[Counts, Counts]]:
     """Keys that have left before a tile, and after it, the last tile first; both are 0 where there are no more tiles."""
     times, after = phase.per_sum // phase.per_key, keys
-    while np.any(after > 0):
+    while after > 0 if type(after) is int else np.any(after > 0):
         more = larger(after - first, 0)  # so few leave before that gradients of the others have room
         before = more // (times + 1) * times + more % (times + 1)
         yield before, after
@@ -91,23 +94,40 @@ def all_keys_floor(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Cou
 
 
 def best_all_keys(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Counts) -> tuple[Counts, Sizes]:
-    """The fewest words and the sizes that move them; 2^60 words, and no keys, where nothing fits.
-
-    Words are convex in the keys whose gradients come first, but for rounding, beside as many rows as fit: where a
-    position has several rows, or a row takes less room than the gradient of a key, they are least at an end.
-    """
+    """The fewest words and the sizes that move them; 2^60 words, and no keys, where nothing fits."""
     free = fast_words - phase.beside - shape[1] * phase.per_key
     most = smaller(floor_div(free, phase.per_sum) + 1, shape[1])
     best, found = 0 * most + NEVER, Sizes(0 * most, 0 * most)
-    for begin in (0 * most, larger(most - 2 * FEW, FEW)):
-        for number in range(1, 2 * FEW + 1):
-            keys = begin + number
-            if not np.any(keys <= most):
-                break
-            rows = floor_div(fast_words - held_words(phase, shape, Sizes(keys, 0)), phase.per_row)
-            sizes = Sizes(keys, larger(smaller(rows, phase.group * shape[0]), 0))
-            words = where((keys <= most) & (rows >= 0), words_of_tiles(phase, shape, sizes), NEVER)
-            less = words < best
-            best = where(less, words, best)
-            found = Sizes(*(where(less, new, old) for new, old in zip(sizes, found, strict=True)))
+    for keys in _tried(phase, shape, free, most):
+        held = held_words(phase, shape, Sizes(larger(keys, 1), 0))
+        rows = floor_div(fast_words - held, phase.per_row)
+        sizes = Sizes(keys, larger(smaller(rows, phase.group * shape[0]), 0))
+        fits = (keys >= 1) & (keys <= most) & (rows >= 0)
+        if fits is False or not np.any(fits):
+            continue
+        words = where(fits, words_of_tiles(phase, shape, sizes), NEVER)
+        less = words < best
+        best = where(less, words, best)
+        found = Sizes(*(where(less, new, old) for new, old in zip(sizes, found, strict=True)))
     return best, found
+
+
+def _tried(phase: AllKeys, shape: tuple[Counts, Counts], free: Counts, most: Counts) -> Iterator[Counts]:
+    """Keys whose gradients may come first: words are linear in them between bends, beside as many rows as fit.
+
+    If w words of sums are of a word of keys, j tiles before the end (m + bw)(w/(w+1))^j - bw keys have left. Where so
+    many positions have as many rows as stay words bend up; and where a position has rows enough, at most as many
+    gradients as fit are best.
+    """
+    yield from (most - fewer for fewer in range(_ROUNDS))
+    positions, keys = shape
+    w, stays = phase.per_sum // phase.per_key, phase.per_sum / phase.per_row
+    if np.all((positions >= keys) & (phase.group * w > (w + 1) * stays)):
+        return
+    yield from (0 * most + number for number in range(1, FEW + 1))
+    for turn in range(1, _BENDS + 1):
+        share = (w / (w + 1)) ** turn
+        slope = phase.group * w * (1 - share) - stays
+        bend = floor_div(phase.group * keys * share - free / phase.per_row, where(slope == 0, 1, slope))
+        about = np.asarray(clip(bend, most)).astype(np.int64)
+        yield from (about + more for more in (-1, 0, 1, 2))
