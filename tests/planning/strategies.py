@@ -183,11 +183,11 @@ def _all_have_turns(problems, sizes: tuple[int, int, int, int], *, across: bool)
     while waiting:
         turn = met[waiting[0]][1]
         ending = sum(met[c][1] == turn for c in waiting)
-        most = min(hand, max(ending, len(waiting) % hand or hand) if turn else ending)
+        most = min(hand, max(ending, len(waiting) % hand or hand)) if turn else ending
         group = [c for c in waiting[:most] if met[c][0] <= turn]
         waiting = waiting[len(group) :]
         there = [c for c in range(len(needs)) if met[c][1] >= turn][:slots]
-        if turn in used or not {*group} <= {*there}:
+        if turn in used or (turn and not {*group} <= {*there}):
             return False
         used.add(turn)
     return True

@@ -60,7 +60,7 @@ def test_heads_that_share_keys_move_less_while_all_keys_stay(share, times):
 
 def with_slots(workload, fast_words):
     """The best tiles of keys that stay with their gradients, beside one slot."""
-    n, d, g = workload.queries, workload.d, workload.group
+    d, g = workload.d, workload.group
     every = (Tiles.of(key_tile=tile, kept_rows=1) for tile in range(1, (fast_words - g * 4 * d) // (4 * d)))
     found = (cost(workload, "kept-row-gradients", tiles) for tiles in every)
     return min(each.moved_words for each in found if each.peak_words <= fast_words)
