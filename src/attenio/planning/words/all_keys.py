@@ -55,7 +55,7 @@ def cut(phase: AllKeys, shape: tuple[Counts, Counts], sizes: Sizes) -> Sizes:
 
 
 def _tiles(phase: AllKeys, keys: Counts, first: Counts) -> Iterator[tuple[Counts, Counts]]:
-    """Keys that have left before a tile, and after it, the last tile first; both are 0 where there are no more tiles."""
+    """Keys that have left before a tile, and after it, the last tile first; none where there are no more tiles."""
     times, after = phase.per_sum // phase.per_key, keys
     while after > 0 if type(after) is int else np.any(after > 0):
         more = larger(after - first, 0)  # so few leave before that gradients of the others have room

@@ -30,10 +30,11 @@ class BandTurns(NamedTuple):
     of the others are there at one turn alone, while the sums of no tile are: a group of at most h, at the turn before
     the last tile that its first one meets. With it are all for which that is the last, and as many more as leave no
     more groups than need be. Before the first tile there are only those for which that is the last, any number of
-    groups one after the other, of which t are there at the end. A group meets the tiles on both sides of the turn, and all
-    others that it needs come again, ``again`` words each of those that stay. For each tile after the first what passes
-    comes again, ``loads`` words, but for t; the first time that one leaves it stores ``once``. It holds b*per_row +
-    t*per_slot + s*per_sum + ``beside`` words, and the larger of b*own_sum and per_sum: in that room h sums are in hand.
+    groups one after the other; all but t of these come again. A group meets the tiles on both sides of the turn, and
+    all others that it needs come again, ``again`` words each of those that stay. For each tile after the first what
+    passes comes again, ``loads`` words, but for t; the first time that one leaves it stores ``once``. It holds
+    b*per_row + t*per_slot + s*per_sum + ``beside`` words, and the larger of b*own_sum and per_sum: in that room h sums
+    are in hand.
     ``across``, keys stay and rows pass; otherwise both are numbered from the last one on.
     """
 
