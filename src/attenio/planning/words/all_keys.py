@@ -99,9 +99,9 @@ def best_all_keys(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Coun
     most = smaller(floor_div(free, phase.per_sum) + 1, shape[1])
     best, found = 0 * most + NEVER, Sizes(0 * most, 0 * most)
     for keys in _tried(phase, shape, free, most):
-        held = held_words(phase, shape, Sizes(larger(keys, 1), 0))
-        rows = floor_div(fast_words - held, phase.per_row)
-        sizes = Sizes(keys, larger(smaller(rows, phase.group * shape[0]), 0))
+        first = larger(keys, 1)
+        rows = floor_div(fast_words - held_words(phase, shape, Sizes(first, 0)), phase.per_row)
+        sizes = Sizes(first, larger(smaller(rows, phase.group * shape[0]), 0))
         fits = (keys >= 1) & (keys <= most) & (rows >= 0)
         if fits is False or not np.any(fits):
             continue
