@@ -51,7 +51,7 @@ def _room(plan: TrainingPlan) -> ExtraOutputs:
     """Room in slow memory for what is saved."""
     if plan.saved is Saved.PROBABILITIES:
         return ExtraOutputs(probabilities={})
-    if plan.kept_keys:  # from which rows make their log-sum-exp again
+    if plan.saved is Saved.OUTPUTS and plan.kept_keys:  # from which rows make their log-sum-exp again
         return ExtraOutputs()
     workload = plan.workload
     shape = (workload.batch, workload.heads, workload.queries, 1)
