@@ -94,7 +94,7 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         return not problems.counts.kind.keys_roll
     if names[0] == "exchanged_positions":
         return not problems.counts.kind.dense
-    if names[0] == "last_keys":
+    if names[0] in ("last_keys", "first_keys"):
         return not problems.counts.kind.causal
     if names[0] == "ring_rows":
         return not problems.counts.kind.rows_roll
@@ -183,11 +183,11 @@ def _all_have_turns(problems, sizes: tuple[int, int, int, int], *, across: bool)
     while waiting:
         turn = met[waiting[0]][1]
         ending = sum(met[c][1] == turn for c in waiting)
-        most = min(hand, max(ending, len(waiting) % hand or hand) if turn else ending)
+        most = min(hand, max(ending, len(waiting) % hand or hand)) if turn else ending
         group = [c for c in waiting[:most] if met[c][0] <= turn]
         waiting = waiting[len(group) :]
         there = [c for c in range(len(needs)) if met[c][1] >= turn][:slots]
-        if turn in used or not {*group} <= {*there}:
+        if turn in used or (turn and not {*group} <= {*there}):
             return False
         used.add(turn)
     return True
@@ -224,6 +224,8 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "masked_turn_rows": range(1, problems.group * problems.counts.most_rows + 1),
         "masked_turn_keys": keys,
         "last_keys": range(problems.counts.most_keys + 1),
+        "first_keys": keys,
+        "standing_rows": range(problems.group * problems.counts.most_rows + 1),
         "standing_sums": range(problems.counts.most_rows + 1),
         "exchanged_positions": range(problems.counts.most_rows + 1),
         "own_key_sums": range(problems.counts.most_keys + 1),

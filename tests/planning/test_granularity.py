@@ -80,6 +80,7 @@ def test_no_tiles_of_whole_units_move_less_than_the_best_plan(
         "late_rows",
         "turn_rows",
         "last_keys",
+        "first_keys",
         "exchanged_positions",
         "turn_keys",
         "masked_turn_rows",

@@ -1,5 +1,7 @@
 """No schedule that moves whole rows and keys beats the best plan: small games solved over all of their positions."""
 
+import random
+
 import pytest
 
 from attenio.pebbling.row_games import AttentionGame, GradientGame
@@ -131,6 +133,22 @@ def test_nor_for_gradients_under_a_causal_mask_or_a_narrow_window(rows, keys, ma
     """Where sums are narrow, or more keys come before the first row, a sum that travels can save some words."""
     workload = Workload(queries=rows, keys=keys, d=d, value_dim=dv, mask=mask, direction="backward")
     for fast_words in memories_for_gradients(workload, 6 if rows < 4 else 3):
+        assert best_plan_for(workload, fast_words).moved_words <= gradient_optimum(workload, fast_words)
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "heads", "share", "games"),
+    [(2, 2, 1, 0, 200), (3, 3, 1, 0, 25), (2, 3, 1, 0.3, 60), (2, 2, 2, 0.25, 40)],
+)
+def test_nor_do_drawn_causal_games(rows, keys, heads, share, games):
+    """Of any widths and memories; with more keys than rows, or heads that share keys, from a share of these on."""
+    drawn = random.Random(rows * keys * heads)
+    for _ in range(games):
+        d = drawn.randint(1, 9)
+        sizes = {"queries": rows, "keys": keys, "d": d, "value_dim": drawn.choice((d, drawn.randint(1, 9)))}
+        workload = Workload(**sizes, heads=heads, kv_heads=1, mask="causal", direction="backward")
+        every = memories_for_gradients(workload, 10**9)
+        fast_words = drawn.randint(every[int(share * (len(every) - 1))], every[-1])
         assert best_plan_for(workload, fast_words).moved_words <= gradient_optimum(workload, fast_words)
 
 

@@ -32,7 +32,7 @@ def run_training(
     first = forward(ExtraOutputs() if plan.saved is Saved.NOTHING else extra)
     again = forward(extra) if plan.saved is Saved.NOTHING else None
     output = first.output if again is None else again.output
-    # Tiled products that read probabilities never ask for the log-sum-exp.
+    # Some backward passes never ask for the log-sum-exp.
     lse = np.full((*output.shape[:3], 1), np.nan, dtype=np.float32) if extra.log_sum_exp is None else extra.log_sum_exp
     saved = SavedValues(
         output,
@@ -51,6 +51,8 @@ def _room(plan: TrainingPlan) -> ExtraOutputs:
     """Room in slow memory for what is saved."""
     if plan.saved is Saved.PROBABILITIES:
         return ExtraOutputs(probabilities={})
+    if plan.saved is Saved.OUTPUTS and plan.kept_keys:  # from which rows make their log-sum-exp again
+        return ExtraOutputs()
     workload = plan.workload
     shape = (workload.batch, workload.heads, workload.queries, 1)
     return ExtraOutputs(log_sum_exp=np.full(shape, np.nan, dtype=np.float32))

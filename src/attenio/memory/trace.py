@@ -38,6 +38,7 @@ class Step(Enum):
     NORMALISE = "O[i,c] /= sum[i]"
     LOG_SUM_EXP = "L[i] = max[i] + log(sum[i])"
     DELTA = "D[i] += dO[i,t] O[i,t]"
+    SCORE_DELTA = "D[i] += P[i,t] dP[i,t]"
     SAVED_PROBABILITIES = "P[i,j] = exp(S[i,j] - L[i])"
     VALUE_SCORES = "dP[i,j] += dO[i,t] V[j,t]"
     SCORE_GRADIENT = "dS[i,j] = P[i,j] (dP[i,j] - D[i])"
@@ -71,6 +72,7 @@ _RESULTS = {
     Step.EXPONENTIAL: "P",
     Step.PROBABILITIES: "P",
     Step.DELTA: "D",
+    Step.SCORE_DELTA: "D",
     Step.SAVED_PROBABILITIES: "P",
     Step.VALUE_SCORES: "dP",
     Step.SCORE_GRADIENT: "dS",

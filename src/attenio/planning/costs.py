@@ -35,6 +35,7 @@ MAY_BE_NONE = frozenset(
         "last_keys",
         "standing_sums",
         "exchanged_positions",
+        "standing_rows",
     )
 )
 # Of dense problems, whose gradients may wait.
@@ -214,6 +215,8 @@ def _check_slots(problems: Problems, workload: Workload, dataflow: Dataflow, til
         _check_row_ring(problems, workload, tiles["ring_rows"])
     if "last_keys" in tiles and not problems.counts.kind.causal:
         raise InvalidInput(f"the last keys pass rows that stay under one causal mask, and the mask is {workload.mask}")
+    if "first_keys" in tiles and not problems.counts.kind.causal:
+        raise InvalidInput(f"all keys stay while rows pass under one causal mask, and the mask is {workload.mask}")
     if "exchanged_positions" in tiles and not ("last_keys" in tiles or problems.counts.kind.dense):
         raise InvalidInput(
             f"positions stay at turns where every row needs every key, and the mask is {workload.mask}; under a causal"

@@ -2,7 +2,8 @@
 
     statistics       the forward pass also stores the log-sum-exp of every row that needs a key
     outputs          the same, and outputs of the last rows stay in fast memory, where the backward pass finds them;
-                     under a causal mask all keys with their values do too, and beside all outputs the last queries
+                     under a causal mask all keys with their values do instead, and the last queries, and no sums are
+                     stored, since rows make them again
     probabilities    standard attention leaves the probabilities that it writes anyway, and tiled products read them
     nothing          the backward pass begins by running the forward pass again, which then stores the log-sum-exp
 
@@ -194,12 +195,12 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
             forward, backward = _rings(workload, fast_words, problems)
             free = fast_words - max(forward.peak_words, backward.peak_words)
             rows = problems.group * problems.counts.touched_rows
-            kept = min(free // problems.value_dim, rows)
-            extra = statistics - kept * problems.value_dim
             if _keys_stay(problems):
-                keys, queries = problems.counts.keys, min((free - rows * problems.value_dim) // problems.d, rows)
-                queries = max(queries, 0)
-                extra -= keys * (problems.d + problems.value_dim) + queries * problems.d
+                keys, queries = problems.counts.keys, min(free // problems.d, rows)
+                extra = -keys * (problems.d + problems.value_dim) - queries * problems.d
+            else:
+                kept = min(free // problems.value_dim, rows)
+                extra = statistics - kept * problems.value_dim
         case Saved.PROBABILITIES:
             granularity = problems.granularity
             forward = best_plan_for(forwards, fast_words, dataflow=Dataflow.STANDARD, granularity=granularity)

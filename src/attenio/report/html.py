@@ -213,8 +213,7 @@ def _facts(answered: Answer) -> str:
 
 def _saved_words(plan: TrainingPlan) -> str:
     if plan.kept_keys:
-        rows = f"outputs of {plan.kept_outputs:,} and queries of {plan.kept_queries:,} rows"
-        return f"{plan.kept_keys:,} keys, {rows} stay in fast memory"
+        return f"{plan.kept_keys:,} keys and queries of {plan.kept_queries:,} rows stay in fast memory"
     if plan.kept_outputs:
         return f"outputs of {plan.kept_outputs:,} rows stay in fast memory"
     return f"{plan.extra_words:,} words that neither pass counts"

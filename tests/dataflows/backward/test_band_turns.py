@@ -53,7 +53,8 @@ def schedule(needs, tile, slots, own, hand):
         for turn, group in turns.items()
         for other in set().union(*(met[each] for each in group)) - {turn - 1, turn}
     )
-    passing, gone = 0, set()
+    first = turns.get(0, [])  # one after the other; those in slots stay
+    passing, gone = max(0, len(first) - slots), set(first[: max(0, len(first) - slots)])
     for turn in range(1, -(-stay // tile)):
         both = [each for each in range(len(needs)) if {turn - 1, turn} <= met[each]]
         begin = [each for each in turns.get(turn, []) if min(met[each]) == turn]
@@ -147,10 +148,10 @@ def test_they_are_for_one_causal_or_window_mask(mask, dataflow, names):
 
 def test_a_sum_without_a_turn_asks_for_a_place():
     workload = Workload(n=4, d=2, mask="causal", direction="backward")
-    tiles = {"masked_turn_rows": 1, "key_tile": 4}
-    with pytest.raises(InvalidInput, match="own_row_sums is 2, and some of the others have no turn; give more"):
-        cost(workload, "kept-row-gradients", Tiles.of(**tiles, own_row_sums=2))
-    assert cost(workload, "kept-row-gradients", Tiles.of(**tiles, own_row_sums=3)).moved_words
+    tiles = {"masked_turn_rows": 1, "key_tile": 2}
+    with pytest.raises(InvalidInput, match="own_row_sums is 0, and some of the others have no turn; give more"):
+        cost(workload, "kept-row-gradients", Tiles.of(**tiles, own_row_sums=0))
+    assert cost(workload, "kept-row-gradients", Tiles.of(**tiles, own_row_sums=1)).moved_words
 
 
 def every_size(phase, steps, fast_words):

@@ -177,6 +177,6 @@ def test_steps_of_one_head_leave_outputs_in_fast_memory_and_those_of_several_do_
         assert row["moved_words"] == training_plan(grid.workload(point), grid.computers[point % 4]).moved_words
     few_keys = SweepGrid(queries=[50], keys=[7], d=[8], masks=["causal"], fast_bytes=[454], direction="training")
     (one,) = sweep(few_keys).rows()
-    assert (one["saved"], one["moved_words"]) == ("outputs", 1198)
+    assert (one["saved"], one["moved_words"]) == ("outputs", 1136)
     stays = [(row["heads"], row["mask"], row["fast_words"]) for row in rows if row["saved"] == "outputs"]
     assert stays == [(1, "dense", 3000), (1, "causal", 2000), (1, "causal", 3000), (1, "window:16", 500)]

@@ -7,7 +7,8 @@ for turn j = 0, 1, ...:
     in slots are the first masked_turn_rows rows that need keys on both sides, or the same but for the very first,
     so that one that passes has a slot (see ``_kept``)
     the group of this turn, rows without a dQ of their own: those of which tile j is the last they need, and after
-    turn 0 so many more that the others need no more turns than they must, as far as there is room:
+    turn 0 so many more that the others need no more turns than they must, as far as there is room (at turn 0 there may
+    be several groups, one after the other; of their rows those in slots stay):
         dq = 0;  meets tile j - 1;  other tiles that it needs, which come again;  tile j:
             p = exp(scale q . k - L);  dS = p (dO . v - D);  dq += scale dS k
         store dq
@@ -30,6 +31,7 @@ from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score
 from attenio.dataflows.backward.turn_sides import Rows, Side, part_at, places_for_keys, places_for_rows, zero_sums
 from attenio.masks.patterns import Band
 from attenio.memory import FastMemory, Tile
+from attenio.memory.indices import cuts
 from attenio.planning.plan import Tiles
 
 
@@ -122,7 +124,7 @@ class _BandTurns:
             ending = sum(self._reach[member][-1] == turn for member in waiting)
             # the others take as few turns as they can, and are with those that come first
             first = len(waiting) % self._hand or self._hand
-            most = min(self._hand, max(ending, first) if turn else ending)
+            most = min(self._hand, max(ending, first)) if turn else ending
             there = [member for member in waiting[:most] if self._reach[member].start <= turn]
             waiting = waiting[len(there) :]
             met = sorted({tile for member in there for tile in self._reach[member]} - {turn - 1, turn})
@@ -176,9 +178,18 @@ class _BandTurns:
         kept, members = self._kept(turn), self._members(turn)
         for member in [each for each in self._here if each not in kept]:
             self._leave(member, turn - 1)
+        for some in [members[part] for part in cuts(len(members), self._hand)] or [members]:
+            self._meet_for_sums(turn, some, hand)
+
+    def _meet_for_sums(self, turn: int, members: range, hand: list[Tile]) -> None:
+        """A group meets the tiles on both sides, and others; before the first tile those that have met it make room."""
         for member in members:
             if member not in self._here:
+                if not self._free:
+                    self._leave(next(iter(self._here)), turn - 1)
                 self._arrive(member)
+        for tile_of_sums in hand:
+            tile_of_sums.values[:] = 0
         sums = {
             member: [
                 part_at(tile, place, self._of_come(member), self._come.named(self._of_come(member))) for tile in hand
@@ -186,7 +197,7 @@ class _BandTurns:
             for place, member in enumerate(members)
         }
         for tile in ([turn - 1] if turn else []) + [*self._others_at(turn), turn]:
-            if tile != turn - 1 or tile in self._others_at(turn):
+            if tile != self._tile:
                 self._turn_tile(tile)
             for member, of_member in sums.items():
                 self._meet(member, of_member, None)

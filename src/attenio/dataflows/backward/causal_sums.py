@@ -9,13 +9,15 @@ for each of the last keys:
     load k, v;  dk, dv = 0;  for each position that needs it: the same, dq_i if it has a place;  store dk, dv
     the position that needs no further key: unless dq_i has a place, it begins, or comes, and meets all of the last keys
         up to this one, which have stayed;  store dq_i;  the position leaves
-If these are all keys, no more than positions, and no dQ has a place, it runs the other way round, so that keys may be
-there since the forward pass:
+If these are all keys and no dQ has a place, it runs the other way round, so that keys may be there since the forward
+pass, and positions have all of their keys:
 
 load K, V, unless they stayed
-for each position, the last one first:
-    load q_i, dO_i, L_i;  O_i streams past, D_i = dO_i . O_i;  dq_i = 0;  it meets all keys that it needs;  store dq_i
-    the last key that it needs: dk, dv = 0;  all positions that are there meet it;  store dk, dv;  the key leaves
+for each key, the last one first:
+    the position for which it is the last one, if there is one: load q_i, dO_i;  dq_i = 0
+        for each key that it needs:  max, sum;  L_i = max + log(sum);  for each again:  D_i += p dO . v
+        it meets all keys that it needs;  store dq_i
+    dk, dv = 0;  all positions that are there meet the key;  store dk, dv;  the key leaves
 store zeros for rows that nothing needs
 
 So each of the last keys takes the room of a position that leaves, and dQ of a position is there only while it is made.
@@ -70,7 +72,7 @@ class _CausalSums:
             stayed = tiles[-1].leaves
             # of positions that are done
             here.dQ.give_back(here.at(slice(self._own, max(self._own, self._left))), here.depths)
-        if self._begin == 0 and self._band.keys <= rows <= self._own:
+        if self._begin == 0 and rows <= self._own:
             self._from_the_last()
         elif self._begin < self._band.keys:
             self._finish(stayed)
@@ -126,11 +128,12 @@ class _CausalSums:
             here.keys_come(every)
         for number in reversed(range(every.stop)):
             key, position = slice(number, number + 1), self._first_of(number)
-            one = slice(position, position + 1)
-            here.rows_come(one, first=True)
-            here.sums_of_rows_begin(one, first=True)
-            here.meet(one, slice(0, key.stop), of_keys=False)
-            here.sums_of_rows_leave(one, done=True)
+            if int(self._band.end_key(position)) == key.stop:
+                one = slice(position, position + 1)
+                here.rows_come_to_all(one, slice(0, key.stop))
+                here.sums_of_rows_begin(one, first=True)
+                here.meet(one, slice(0, key.stop), of_keys=False)
+                here.sums_of_rows_leave(one, done=True)
             here.sums_of_keys_begin(key)
             here.meet(slice(position, self._band.rows), key, rows=False)
             here.sums_of_keys_leave(key)

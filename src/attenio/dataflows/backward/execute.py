@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
+from attenio.dataflows.backward.all_keys import all_keys
 from attenio.dataflows.backward.band_turns import turns_of_band_keys, turns_of_band_rows
 from attenio.dataflows.backward.causal_sums import causal_sums
 from attenio.dataflows.backward.feature_gradient import feature_gradient
@@ -133,6 +134,7 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             last = causal_sums if "last_keys" in plan.tiles else turning
             run = rolling_keys if "rolling_keys" in plan.tiles else last
             run = turns_of_band_rows if "masked_turn_rows" in plan.tiles else run
+            run = all_keys if "first_keys" in plan.tiles else run
             run(problem, plan.tiles, fast)
         case _:
             assert_never(plan.dataflow)

@@ -38,14 +38,14 @@ def row_buffers(problem: BackwardProblem, count: int, fast: FastMemory) -> Itera
 
 @contextmanager
 def loaded_rows(
-    problem: BackwardProblem, room: RowBuffers, rows: Indices, delta: SlowArray | None = None
+    problem: BackwardProblem, room: RowBuffers, rows: Indices, delta: SlowArray | None = None, *, sums: bool = True
 ) -> Iterator[tuple[Tile, Tile, Tile, Tile]]:
-    """Rows in such room, their D that of ``delta``, or zero."""
+    """Rows in such room, their D that of ``delta``, or zero; without ``sums`` L is zero too."""
     Q_buffer, dO_buffer, L_buffer, D_buffer = room
     with (
         Q_buffer.holding(problem.Q, rows) as Q,
         dO_buffer.holding(problem.dO, rows) as dO,
-        L_buffer.holding(problem.L, rows) as L,
+        L_buffer.holding(problem.L, rows) if sums else nullcontext(L_buffer.zeros(rows, ONE)) as L,
         nullcontext(D_buffer.zeros(rows, ONE)) if delta is None else D_buffer.holding(delta, rows) as D,
     ):
         yield Q, dO, L, D

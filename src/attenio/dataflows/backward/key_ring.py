@@ -4,17 +4,15 @@ for each position:
     keys that it needs no more leave: store dk, dv
     load k and v of those that it is the first to need into the ring;  dk, dv = 0
     for each head, its row:
-        load q, dO
-        for each key that the row needs:  o, max, sum as in the forward pass
-        L = max + log(sum);  D = dO . o / sum;  dq = 0, in the place of o
+        load q, dO;  dq = 0
+        for each key that the row needs:  max, sum;  L = max + log(sum);  for each again:  D += p dO . v
         for each of these keys:
             p = exp(scale q . k - L);  dv += p dO;  dS = p (dO . v - D);  dk += scale dS q;  dq += scale dS k
         store dq
 the keys that are left leave;  store zeros for rows and keys that nothing needs
 
 Neither the outputs nor the log-sum-exp of the forward pass are read: inputs and gradients move once, and nothing else.
-Fast memory: the ring with the gradients of its keys, and one row with its output or its dq, two statistics, a score and
-its gradient.
+Fast memory: the ring with the gradients of its keys, and one row with its dq, two statistics, a score and its gradient.
 """
 
 import numpy as np
@@ -22,13 +20,11 @@ import numpy as np
 from attenio.dataflows.backward.held_keys import HeldKeys, meet, places_for_keys
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import room_for_score
+from attenio.dataflows.backward.steps import make_statistics, room_for_score
 from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.online_softmax import ONE
-from attenio.dataflows.row_by_row import Rows, note
 from attenio.masks.patterns import Band
-from attenio.memory import FastMemory, Step, Tile
-from attenio.memory.indices import as_array, singles
+from attenio.memory import FastMemory, Tile
 from attenio.planning.plan import Tiles
 
 
@@ -43,8 +39,8 @@ def key_ring(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
         places_for_keys(problem, ring, fast) as keys,
         fast.buffer("Q", 1, depth) as Q_buffer,
         fast.buffer("dO", 1, width) as dO_buffer,
-        fast.scratch("max", 1, 1) as max_buffer,
-        fast.scratch("sum", 1, 1) as sum_buffer,
+        fast.scratch("L", 1, 1) as L_buffer,
+        fast.scratch("D", 1, 1) as D_buffer,
         room_for_score(fast),
     ):
         held = range(0)
@@ -56,7 +52,7 @@ def key_ring(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
                 for head in range(problem.group):
                     row = slice(head * band.rows + position, head * band.rows + position + 1)
                     with Q_buffer.holding(problem.Q, row) as q, dO_buffer.holding(problem.dO, row) as dO:
-                        statistics = max_buffer.over(row, ONE), sum_buffer.over(row, ONE)
+                        statistics = L_buffer.over(row, ONE), D_buffer.over(row, ONE)
                         _differentiate(problem, fast, (q, dO, *statistics), keys, held)
             problem.advance(problem.group)
         _turn(problem, fast, keys, held, range(0))
@@ -86,37 +82,10 @@ def _differentiate(
 ) -> None:
     """One row meets all keys that it needs, twice: for its statistics, and for the gradients."""
     named, places = slice(needed.start, needed.stop), np.array(needed) % len(keys.K.values)
-    q, dO, largest, total = row
+    q = row[0]
     K, V = (part(tile, places, named) for tile in keys[:2])
-    with fast.scratch("O", 1, problem.width) as O_buffer:
-        L, D = _statistics(problem, fast, Rows(q, O_buffer.over(q.rows, problem.V.columns), largest, total), dO, (K, V))
+    make_statistics(fast, problem, row, (K, V))
     with fast.scratch("dQ", 1, problem.depth) as dQ_buffer:
         dQ = dQ_buffer.zeros(q.rows, problem.K.columns)
-        meet(problem, fast, (q, dO, L, D), keys, (places, named), dQ)
+        meet(problem, fast, row, keys, (places, named), dQ)
         fast.store(dQ, problem.dQ)
-
-
-def _statistics(
-    problem: BackwardProblem, fast: FastMemory, rows: Rows, dO: Tile, keys: tuple[Tile, Tile]
-) -> tuple[Tile, Tile]:
-    """L and D of a row, in the places of its maximum and its sum; what it gives to the gradient of its sink."""
-    arithmetic, (K, V) = problem.arithmetic, keys
-    rows.begin(slice(None), problem.sinks_of(rows.Q.rows))
-    rows.take_in(arithmetic, slice(0, 1), K.values, V.values)
-    note(fast, rows.Q.rows, K.rows, V.columns)
-    logarithm = rows.max.values + np.log(rows.sum.values)
-    arithmetic.keep(logarithm)
-    fast.computed(Step.LOG_SUM_EXP, rows.Q.rows, ONE)
-    rows.normalise(fast, problem)
-    delta = np.zeros((1, 1), dtype=np.float32)
-    for columns in singles(problem.width) if arithmetic.rounds else (slice(0, problem.width),):
-        delta += (dO.values[:, columns] * rows.O.values[:, columns]).sum(axis=1, keepdims=True)
-        arithmetic.keep(delta)
-    fast.computed(Step.DELTA, rows.Q.rows, ONE, V.columns)
-    rows.max.values[:], rows.sum.values[:] = logarithm, delta
-    if problem.d_sinks is not None and problem.sinks is not None:
-        weight = np.exp(problem.sinks[rows.Q.rows] - logarithm)
-        head = int(as_array(rows.Q.rows)[0]) // problem.pattern.rows
-        problem.d_sinks[head] -= (weight * delta)[0]
-        arithmetic.keep(problem.d_sinks)
-    return rows.max, rows.sum

@@ -14,6 +14,7 @@ from attenio.dataflows.backward.steps import (
     add_query_gradient,
     add_value_gradient,
     exponentiate_with,
+    make_statistics,
     stream_delta,
     turn_into_score_gradient,
 )
@@ -29,7 +30,7 @@ Rows = tuple[Tile, Tile, Tile, Tile]
 class GradientPieces:
     """What fast memory has of a group of heads; sums of rows that leave before they are done go to slow memory."""
 
-    def __init__(self, problem: BackwardProblem, fast: FastMemory, O_element: Buffer) -> None:
+    def __init__(self, problem: BackwardProblem, fast: FastMemory, O_element: Buffer | None = None) -> None:
         rows, keys, w = problem.group * problem.pattern.rows, problem.pattern.keys, fast.intermediate_words
         names = self._names = np.arange(rows, dtype=np.int64).reshape(problem.group, -1).T.ravel()
         self.problem, self.fast, self._O = problem, fast, O_element
@@ -49,6 +50,7 @@ class GradientPieces:
     def make_delta(self, rows: Rows) -> None:
         """D, while outputs stream past."""
         _, dO, L, D = rows
+        assert self._O is not None, "there is a word for outputs where they are read"
         stream_delta(self.fast, self.problem, D, dO, self._O, L)
 
     def keys_come(self, keys: slice) -> None:
@@ -83,6 +85,20 @@ class GradientPieces:
         self.fast.load(self.problem.dO, self.dO.take(self.at(positions), self.widths))
         if first:
             self.make_delta(self._rows(self.at(positions)))
+
+    def rows_come_to_all(self, positions: slice, keys: slice) -> None:
+        """Rows are loaded whose keys are all there, from which L and D are made."""
+        at = self.at(positions)
+        self._queries_come(at)
+        self.fast.load(self.problem.dO, self.dO.take(at, self.widths))
+        self.L.take(at, ONE)
+        self.D.take(at, ONE)
+        self.make_statistics(self._rows(at), keys)
+
+    def make_statistics(self, rows: Rows, keys: slice) -> None:
+        """L and D of rows whose keys are all there."""
+        K, V = self.K.over(keys, self.depths), self.V.over(keys, self.widths)
+        make_statistics(self.fast, self.problem, rows, (K, V))
 
     def rows_leave(self, positions: slice) -> None:
         """Rows leave, and what is known of them."""

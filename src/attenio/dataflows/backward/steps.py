@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
-from attenio.dataflows.backward.problem import BackwardProblem
+from attenio.dataflows.backward.problem import BackwardProblem, Float32
 from attenio.dataflows.online_softmax import ONE, make_scores
+from attenio.dataflows.row_by_row import Rows, note
 from attenio.memory import FastMemory, Step, Tile
 from attenio.memory.fast_memory import Buffer
 from attenio.memory.indices import as_array, singles
@@ -87,11 +88,48 @@ def stream_delta(  # noqa: PLR0913 - all that a row has
             problem.arithmetic.keep(total)
             fast.computed(Step.DELTA, named[rows], ONE, column)
     D.values[rows] = total
-    if problem.d_sinks is not None and problem.sinks is not None:
+    if problem.d_sinks is not None:
         assert L is not None, "no dataflow without the log-sum-exp takes sinks"
-        weights = np.exp(problem.sinks[named[rows]] - L.values[rows])
-        np.subtract.at(problem.d_sinks, named[rows] // problem.pattern.rows, weights * total)
-        problem.arithmetic.keep(problem.d_sinks)
+        _give_to_sinks(problem, named[rows], L.values[rows], total)
+
+
+def make_statistics(
+    fast: FastMemory, problem: BackwardProblem, rows: tuple[Tile, Tile, Tile, Tile], keys: tuple[Tile, Tile]
+) -> None:
+    """L and D of rows whose keys are all here: D = sum of P dP, so that neither L nor outputs are read.
+
+    A maximum and a sum take the places of L and D first; a score and its gradient are in hand. ``rows`` are Q, dO, L
+    and D, ``keys`` K and V.
+    """
+    (Q, dO, L, D), (K, V), arithmetic = rows, keys, problem.arithmetic
+    nothing = Tile("O", np.zeros((len(Q.values), 0), dtype=np.float32), Q.rows, slice(0, 0))
+    seen = Rows(Q, nothing, L, D)
+    every = slice(0, len(Q.values))
+    seen.begin(every, problem.sinks_of(Q.rows))
+    seen.take_in(arithmetic, every, K.values, V.values[:, :0])
+    note(fast, Q.rows, K.rows, slice(0, 0))
+    L.values[...] += np.log(D.values)
+    arithmetic.keep(L.values)
+    fast.computed(Step.LOG_SUM_EXP, Q.rows, ONE)
+    S, dP = (Tile(name, np.zeros((len(Q.values), len(K.values)), dtype=np.float32), Q.rows, K.rows) for name in "SP")
+    make_scores(fast, arithmetic, S, Q, K)
+    P = exponentiate_with(fast, arithmetic, S, L, None)
+    add_value_scores(fast, arithmetic, dP, dO, V)
+    D.values[...] = 0
+    for some in singles(len(K.values)) if arithmetic.rounds else (slice(0, len(K.values)),):
+        D.values[...] += (P.values[:, some] * dP.values[:, some]).sum(axis=1, keepdims=True)
+        arithmetic.keep(D.values)
+    fast.computed(Step.SCORE_DELTA, Q.rows, ONE, K.rows)
+    if problem.d_sinks is not None:
+        _give_to_sinks(problem, as_array(Q.rows), L.values, D.values)
+
+
+def _give_to_sinks(problem: BackwardProblem, rows: NDArray[np.int64], L: Float32, D: Float32) -> None:
+    """What rows give to the gradients of their sinks."""
+    assert problem.d_sinks is not None and problem.sinks is not None
+    weights = np.exp(problem.sinks[rows] - L)
+    np.subtract.at(problem.d_sinks, rows // problem.pattern.rows, weights * D)
+    problem.arithmetic.keep(problem.d_sinks)
 
 
 def exponentiate_with(fast: FastMemory, arithmetic: Arithmetic, S: Tile, L: Tile, hidden: Hidden) -> Tile:

@@ -12,6 +12,7 @@ for each tile j of keys:
     or else dK_j, dV_j = 0
     for each other position that needs a key of j, but those that are to stay:
         load q_i, dO_i, L_i;  for the first tile O_i streams past, D_i = dO_i . O_i;  for others load D_i
+        (if the first tile has all keys that it needs, under a causal mask:  L_i and D_i are made from these)
         for the first tile dq_i = 0;  for others load dq_i unless it has a place
         for each key of j that it needs:
             p = exp(scale q . k - L);  dv += p dO;  dS = p (dO . v - D);  dk += scale dS q;  dq += scale dS k
@@ -130,8 +131,11 @@ class _Turns:
         here, problem, fast, first = self._here, self._here.problem, self._here.fast, keys.start == 0
         one, end, own = slice(position, position + 1), int(self._band.end_key(position)), position >= self._own
         done, named = end <= keys.stop, here.named(one)
-        with loaded_rows(problem, room, named, None if first else here.delta) as rows:
-            if first:
+        all_here = first and done and not self._band.is_dense
+        with loaded_rows(problem, room, named, None if first else here.delta, sums=not all_here) as rows:
+            if all_here:
+                here.make_statistics(rows, slice(0, end))
+            elif first:
                 here.make_delta(rows)
             dQ = here.dQ.over(here.at(one), here.depths) if own else hand.zeros(named, here.depths)
             if not (first or own):

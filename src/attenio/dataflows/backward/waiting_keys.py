@@ -2,7 +2,8 @@
 
 load K and V of all keys;  dK, dV = 0 for all but the first waiting_keys keys
 for each position; i its rows in all heads of the group:
-    load q_i, dO_i, L_i into one of kept_rows slots;  O_i streams past, D_i = dO_i . O_i;  dq_i = 0
+    load q_i, dO_i into one of kept_rows slots;  dq_i = 0
+    for each row, each key:  max, sum;  L = max + log(sum);  for each again:  D += p dO . v
     for each row, each key:  p = exp(scale q . k - L);  dS = p (dO . v - D);  dq += scale dS k
                              dv += p dO;  dk += scale dS q  unless the key waits
     store dq_i, and D_i if any key waits and the rows do not stay in their slot
@@ -24,7 +25,7 @@ import numpy as np
 from attenio.dataflows.backward.held_rows import row_buffers
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score, stream_delta
+from attenio.dataflows.backward.steps import Sums, add_gradients, make_statistics, room_for_score
 from attenio.dataflows.key_slots import Visit, turns
 from attenio.dataflows.online_softmax import ONE
 from attenio.memory import FastMemory, SlowArray, Tile
@@ -55,7 +56,6 @@ def waiting_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     delta = problem.spilled("D", problem.group * len(every), 1)
     with (
         room_for_score(fast),
-        fast.buffer("O", 1, 1) as O_element,
         _in_slots(problem, fast, slots) as rows,
         _keys(problem, fast, slice(0, waiting)) as waited,
     ):
@@ -66,8 +66,7 @@ def waiting_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
         ):
             for visit in next(visits):
                 held = _visited(problem, fast, rows, visit, None)
-                held.D.values[:] = 0
-                stream_delta(fast, problem, held.D, held.dO, O_element, held.L)
+                make_statistics(fast, problem, held, _together(waited, others))
                 dQ = dQ_buffer.zeros(held.Q.rows, problem.K.columns)
                 _meet(problem, fast, held, waited, (None, dQ))
                 _meet(problem, fast, held, others, (sums, dQ))
@@ -104,14 +103,14 @@ def _in_slots(problem: BackwardProblem, fast: FastMemory, slots: int) -> Iterato
 
 
 def _visited(problem: BackwardProblem, fast: FastMemory, slots: _Rows, visit: Visit, delta: SlowArray | None) -> _Rows:
-    """The rows of a position, loaded if they arrive, with D where it was made before."""
+    """The rows of a position, loaded if they arrive, with L and D where they were made before."""
     group = problem.group
     named = compact(np.arange(group, dtype=np.int64) * problem.pattern.rows + visit.key)
     places = np.arange(visit.slot * group, (visit.slot + 1) * group, dtype=np.intp)
     if visit.arrives:
-        for source, tile in zip((problem.Q, problem.dO, problem.L, delta), slots, strict=True):
-            if source is not None:
-                fast.load(source, tile, named, at=places)
+        known = () if delta is None else (problem.L, delta)
+        for source, tile in zip((problem.Q, problem.dO, *known), slots, strict=False):
+            fast.load(source, tile, named, at=places)
     return _Rows(*(part(tile, slice(visit.slot * group, (visit.slot + 1) * group), named) for tile in slots))
 
 
@@ -125,6 +124,16 @@ def _keys(problem: BackwardProblem, fast: FastMemory, keys: slice) -> Iterator[_
         V_buffer.holding(problem.V, keys) as V,
     ):
         yield K, V
+
+
+def _together(first: _Keys, second: _Keys) -> _Keys:
+    """All keys, and all values."""
+    both = zip(first, second, strict=True)
+    K, V = (
+        Tile(a.name, np.concatenate([a.values, b.values]), slice(0, len(a.values) + len(b.values)), a.columns)
+        for a, b in both
+    )
+    return K, V
 
 
 @contextmanager

@@ -96,6 +96,7 @@ class Expansion:
             case (
                 Step.LOG_SUM_EXP
                 | Step.DELTA
+                | Step.SCORE_DELTA
                 | Step.SAVED_PROBABILITIES
                 | Step.VALUE_SCORES
                 | Step.SCORE_GRADIENT

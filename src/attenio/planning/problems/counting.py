@@ -7,10 +7,12 @@ from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
+from attenio.planning.words import all_keys as every_key
 from attenio.planning.words import band_turns
 from attenio.planning.words import causal_sums as causal
 from attenio.planning.words import taking_turns as turns
 from attenio.planning.words import turning_tiles as turning
+from attenio.planning.words.all_keys import AllKeys
 from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys, exchanged_key_words, held_at_turns
@@ -60,7 +62,7 @@ _AsTheyAre = OfDense | OfBands
 # Phases of dense problems that see the rows of all heads of a group.
 _Stacked = StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
 # Phases with turns between tiles, at which sums, or all gradients, give way to each other.
-_AtTurns = CausalSums | TurningTiles | BandTurns
+_AtTurns = CausalSums | TurningTiles | BandTurns | AllKeys
 
 
 class Turnable(Protocol):
@@ -124,6 +126,10 @@ def _turning_sizes(phase: TurningTiles, tiles: Tiles) -> turning.Sizes:
 
 def _sizes_of_band(phase: BandTurns, tiles: Tiles) -> band_turns.Sizes:
     return band_turns.Sizes(tiles[phase.tile], tiles[phase.slots], tiles[phase.sums])
+
+
+def _key_sizes(phase: AllKeys, tiles: Tiles) -> every_key.Sizes:
+    return every_key.Sizes(tiles[phase.tile], tiles[phase.rows])
 
 
 def steps_of(problems: Problems, phase: BandTurns) -> band_turns.Steps:
@@ -191,6 +197,8 @@ def _moved_at_turns(problems: Problems, phase: _AtTurns, tiles: Tiles) -> int:
             return int(turning.words_of_turns(phase, shape, _turning_sizes(phase, tiles)))
         case BandTurns():
             return int(band_turns.words_of_turns(phase, steps_of(problems, phase), _sizes_of_band(phase, tiles)))
+        case AllKeys():
+            return int(every_key.words_of_tiles(phase, shape, _key_sizes(phase, tiles)))
         case _:
             assert_never(phase)
 
@@ -217,7 +225,7 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return _moved_by_dense(phase, (group, counts.rows, counts.keys), tiles)
         case KeyRing() | RowRing():
             return 0
-        case CausalSums() | TurningTiles() | BandTurns():
+        case CausalSums() | TurningTiles() | BandTurns() | AllKeys():
             return _moved_at_turns(problems, phase, tiles)
         case WholeRows():
             a = tiles[phase.tile]
@@ -259,7 +267,7 @@ def _peak(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(held_words(phase, seen.counts.rows, waiting, slots))
         case KeyRing():
             return int(min(tiles[phase.slots], counts.keys) * phase.per_slot + phase.beside)
-        case CausalSums() | TurningTiles() | BandTurns():
+        case CausalSums() | TurningTiles() | BandTurns() | AllKeys():
             return _held_at_turns(problems, phase, tiles)
         case RowRing():
             return int(held_by_rows(phase, counts.ring_rows, min(tiles[phase.slots], counts.rows)))
@@ -288,6 +296,8 @@ def _held_at_turns(problems: Problems, phase: _AtTurns, tiles: Tiles) -> int:
             return int(turning.held_words(phase, shape, _turning_sizes(phase, tiles)))
         case BandTurns():
             return int(band_turns.held_words(phase, steps_of(problems, phase), _sizes_of_band(phase, tiles)))
+        case AllKeys():
+            return int(every_key.held_words(phase, shape, _key_sizes(phase, tiles)))
         case _:
             assert_never(phase)
 

@@ -7,6 +7,7 @@ import numpy as np
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.staircase import is_staircase
+from attenio.planning.words.all_keys import AllKeys
 from attenio.planning.words.band_turns import MOST, BandTurns, take_turns
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys
@@ -117,7 +118,7 @@ def _takes(phase: Phase, kind: Kind, *, all_roll: bool) -> Counts:
             return kind.rows_roll
         case WholeRows():
             return kind.keys_roll
-        case CausalSums():
+        case CausalSums() | AllKeys():
             return kind.causal
         case BandTurns():
             return kind.turns

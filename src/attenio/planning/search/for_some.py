@@ -13,6 +13,7 @@ from attenio.planning.problems.counting import seen_by, steps_of, times_of
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
 from attenio.planning.words import band_turns
+from attenio.planning.words.all_keys import AllKeys, all_keys_floor, best_all_keys
 from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import CausalSums, best_causal_sums, sums_floor
 from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_keys, may_turn
@@ -57,6 +58,9 @@ def best_for_some(
         case CausalSums():
             words, causal = best_causal_sums(phase, (counts.rows, counts.keys), fast_words)
             return (words, dict(zip(phase[:4], causal, strict=True))) if causal.tile >= 1 else None
+        case AllKeys():
+            words, every = best_all_keys(phase, (counts.rows, counts.keys), fast_words)
+            return (int(words), dict(zip(phase[:2], map(int, every), strict=True))) if every.keys >= 1 else None
         case BandTurns():
             words, masked = band_turns.best_band_turns(
                 phase, steps_of(problems, phase), fast_words, inf if spare is None else spare
@@ -169,6 +173,8 @@ def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: f
             return 0 if _ring_may_fit(problems, phase, fast_words) else inf
         case CausalSums():
             return float(sums_floor(phase, (counts.rows, counts.keys), fast_words))
+        case AllKeys():
+            return float(all_keys_floor(phase, (counts.rows, counts.keys), fast_words))
         case BandTurns():
             return float(band_turns.turns_floor(phase, steps_of(problems, phase), fast_words))
         case WholeRows():

@@ -5,9 +5,17 @@ from numpy.typing import NDArray
 
 from attenio.planning.problems.counting import seen_by, times_of
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
-from attenio.planning.sweeping.rings import best_of_causal, best_of_ring, best_of_turns, ring_floor, steps_of
+from attenio.planning.sweeping.rings import (
+    best_of_all_keys,
+    best_of_causal,
+    best_of_ring,
+    best_of_turns,
+    ring_floor,
+    steps_of,
+)
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.row_tiles import RowForms, best_whole_rows, room_of_whole_rows
+from attenio.planning.words.all_keys import AllKeys, all_keys_floor
 from attenio.planning.words.band_turns import BandTurns, turns_floor
 from attenio.planning.words.causal_sums import CausalSums, sums_floor
 from attenio.planning.words.exchanged_rows import (
@@ -32,6 +40,8 @@ def best_of_band(cases: Cases, phase: OfBands, limit: Ints) -> tuple[Ints, Ints,
             return best_of_ring(cases, phase)
         case CausalSums():
             return best_of_causal(cases, phase)
+        case AllKeys():
+            return best_of_all_keys(cases, phase)
         case BandTurns():
             return best_of_turns(cases, phase, limit)
         case WholeRows():
@@ -45,6 +55,8 @@ def band_floors(cases: Cases, phase: OfBands) -> NDArray[np.float64]:
             return ring_floor(cases, phase)
         case CausalSums():
             return np.asarray(sums_floor(phase, (cases.rows, cases.keys), cases.fast_words))
+        case AllKeys():
+            return np.asarray(all_keys_floor(phase, (cases.rows, cases.keys), cases.fast_words))
         case BandTurns():
             return np.asarray(turns_floor(phase, steps_of(cases, phase), cases.fast_words))
         case RollingTile():

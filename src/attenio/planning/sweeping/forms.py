@@ -1,7 +1,7 @@
 """Best tiles of a form in many cases at once: ``search.forms`` in arrays, with the same words, rooms and answers."""
 
 from dataclasses import replace
-from typing import NamedTuple, assert_never, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,25 +28,18 @@ from attenio.planning.sweeping.stacked_rows import (
     best_of_turns,
     stacked_floors,
 )
-from attenio.planning.words.band_turns import BandTurns
-from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys
-from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import (
     Form,
     Held,
     KeptTile,
-    KeyRing,
     Phase,
     Product,
     Rectangle,
     Resident,
-    RollingTile,
     RowTile,
-    WholeRows,
 )
 from attenio.planning.words.left_over import LeftOver
-from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.taking_turns import TakingTurns
@@ -141,8 +134,6 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case KeptTile():
                 asked = cases, phase, spare // times_of(cases, phase)
                 more, held, tiles = _kept(*asked) if within is None else _kept_within(*within, place, asked)
-            case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows() | CausalSums() | BandTurns():
-                more, held, tiles = best_of_band(cases, phase, spare)
             case WaitingRows():
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows() | StayingSums():
@@ -166,7 +157,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more = cases.group * phase.per_score * seen.scores_beyond(resident)
                 held, tiles = resident * cases.intermediate_words + phase.beside, {phase.tile: resident}
             case _:
-                assert_never(phase)
+                more, held, tiles = best_of_band(cases, phase, spare)
         words, peak = np.where(more < NOTHING, words + more, NOTHING), np.maximum(peak, held)
         sizes |= tiles
     return Plans(words, peak, sizes)
@@ -304,8 +295,6 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
             return np.where(most >= 1, words if phase.heads else cases.group * words, np.inf)
         case KeptTile():
             return _kept_floor(cases, phase, spare)
-        case RollingTile() | ExchangedRows() | KeyRing() | RowRing() | WholeRows() | CausalSums() | BandTurns():
-            return band_floors(cases, phase)
         case WaitingRows():
             words, _, tiles = _waiting(cases, phase)
             return np.where(tiles[phase.slots] >= 1, words, np.inf)
@@ -318,7 +307,7 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
         case Resident():
             return np.where(cases.fast_words >= phase.beside, 0.0, np.inf)
         case _:
-            assert_never(phase)
+            return band_floors(cases, phase)
 
 
 def _product_floor(cases: Cases, phase: Product) -> Floats:

@@ -8,6 +8,8 @@ from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Cases, Ints, take
 from attenio.planning.words import band_turns
 from attenio.planning.words import causal_sums as causal
+from attenio.planning.words.all_keys import AllKeys, best_all_keys
+from attenio.planning.words.all_keys import held_words as held_with_keys
 from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import MOST_TILES, CausalSums
 from attenio.planning.words.form import KeyRing
@@ -54,8 +56,9 @@ def best_of_many(phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts
     """As ``best_causal_sums`` for every case: those of few keys and those of many by themselves."""
     keys, (longest, most) = shape[1], causal.most_that_fit(phase, shape, fast_words)
     fits = longest >= keys
-    words = np.where(fits, 0, NEVER)
-    sizes = causal.Sizes(np.where(fits, 1, 0), np.where(fits, keys, 0), 0 * words, 0 * words)
+    every = causal.all_last(phase, shape, fast_words)
+    words = np.where(fits, causal.words_of_turns(phase, shape, every), NEVER)
+    sizes = causal.Sizes(*(np.where(fits, each, 0) for each in every))
     few_tiles = ~fits & (most >= 1) & (ceil_div(keys - longest, np.maximum(most, 1)) <= MOST_TILES)
     for of_few_keys in (True, False):
         index = np.flatnonzero(few_tiles & ((keys <= FEW) == of_few_keys))
@@ -64,6 +67,14 @@ def best_of_many(phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts
             for every, some in zip((words, *sizes), (least, *best), strict=True):
                 every[index] = some
     return words, sizes
+
+
+def best_of_all_keys(cases: Cases, phase: AllKeys) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """Words of rows that come again, those held, and tiles, in causal cases in which all keys fit."""
+    shape = np.asarray(cases.rows), np.asarray(cases.keys)
+    words, sizes = best_all_keys(phase, shape, cases.fast_words)
+    tiles = {name: np.asarray(size) for name, size in zip(phase[:2], sizes, strict=True)}
+    return np.asarray(words), np.asarray(held_with_keys(phase, shape, sizes)), tiles
 
 
 def steps_of(cases: Cases, phase: BandTurns) -> band_turns.Steps:

@@ -81,12 +81,9 @@ def _offer_outputs_of(cases: Cases, best: _Steps, index: Ints, *, with_keys: boo
     backward = _rows_for_keys(cases) if with_keys else _ring(cases, Dataflow.KEPT_ROW_GRADIENTS)
     beside = cases.fast_words - np.maximum(forward.peak, backward.peak)
     rows, some = cases.group * cases.touched_rows, np.flatnonzero(beside >= 0)
-    stay = np.minimum(beside // cases.value_dim, rows) * cases.value_dim
-    if with_keys:
-        stay = stay + np.maximum(np.minimum((beside - rows * cases.value_dim) // cases.d, rows), 0) * cases.d
-    extra = _statistics(cases) - stay
-    if with_keys:
-        extra = extra - cases.keys * (cases.d + cases.value_dim)
+    each = cases.d if with_keys else cases.value_dim  # queries or outputs
+    stay = np.minimum(beside // each, rows) * each
+    extra = (-cases.keys * (cases.d + cases.value_dim) if with_keys else _statistics(cases)) - stay
     best.offer(index[some], Saved.OUTPUTS, take((forward, backward), some), extra[some], stay[some])
 
 

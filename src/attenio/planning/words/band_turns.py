@@ -29,10 +29,12 @@ class BandTurns(NamedTuple):
     Positions that pass are numbered so that what they meet moves on. Sums of the last s have places of their own. Those
     of the others are there at one turn alone, while the sums of no tile are: a group of at most h, at the turn before
     the last tile that its first one meets. With it are all for which that is the last, and as many more as leave no
-    more groups than need be, but for the turn before all tiles. It meets the tiles on both sides of the turn, and all
-    others that it needs come again, ``again`` words each of those that stay. For each tile after the first what passes
-    comes again, ``loads`` words, but for t; the first time that one leaves it stores ``once``. It holds b*per_row +
-    t*per_slot + s*per_sum + ``beside`` words, and the larger of b*own_sum and per_sum: in that room h sums are in hand.
+    more groups than need be. Before the first tile there are only those for which that is the last, any number of
+    groups one after the other; all but t of these come again. A group meets the tiles on both sides of the turn, and
+    all others that it needs come again, ``again`` words each of those that stay. For each tile after the first what
+    passes comes again, ``loads`` words, but for t; the first time that one leaves it stores ``once``. It holds
+    b*per_row + t*per_slot + s*per_sum + ``beside`` words, and the larger of b*own_sum and per_sum: in that room h sums
+    are in hand.
     ``across``, keys stay and rows pass; otherwise both are numbered from the last one on.
     """
 
@@ -123,8 +125,13 @@ def words_of_turns(phase: BandTurns, steps: Steps, sizes: Sizes) -> Counts:
         end = where(turn + 1 < tiles, _alive(steps, (turn + 1) * tile, waiting), waiting)
         rest = waiting - c
         fewest = larger(end - c, rest - hand * (ceil_div(rest, hand) - 1)) if turn else end - c
-        after = c + where(now, smaller(smaller(hand, fewest), larger(((turn + 1) * tile + left) * each - c, 0)), 0)
-        never = never | ((c < waiting) & (ends < turn)) | (now & (after > alive + slots))
+        most = smaller(hand, fewest) if turn else fewest
+        after = c + where(now, smaller(most, larger(((turn + 1) * tile + left) * each - c, 0)), 0)
+        never = never | ((c < waiting) & (ends < turn))
+        if turn:
+            never = never | (now & (after > alive + slots))
+        else:
+            loads = gone = larger(after - slots, 0)
         again = again + where(now, _others(steps, tile, turn, (c, after)), 0)
         if turn:
             kept = smaller(begun - alive, slots - larger(where(now, after - begun, 0), 0))

@@ -27,8 +27,12 @@ class CausalSums(NamedTuple):
     for those whose sums have no place; the first time that one leaves it stores ``once``. Words of positions are of all
     heads of a group.
 
+    Positions that are left after the first tile read ``reads`` words to know their statistics; the others make these
+    of its keys, and so do all if the last keys are all keys and s is 0.
+
     Tiles take the room of turns, and sums of s positions beside. For the last keys all r positions that are left are
-    there, sums of min(r, s + x) of them, and keys stay; or all of these have sums, whichever is less.
+    there, sums of min(r, s + x) of them, and keys stay; or all of these have sums, whichever is less, unless all
+    positions make their statistics.
     """
 
     tile: str
@@ -39,6 +43,7 @@ class CausalSums(NamedTuple):
     loads: Counts
     travels: Counts
     once: Counts
+    reads: Counts
 
 
 class Sizes(NamedTuple):
@@ -75,13 +80,14 @@ def held_words(phase: CausalSums, shape: tuple[Counts, Counts], sizes: Sizes) ->
 def _for_last(phase: CausalSums, shape: tuple[Counts, Counts], sizes: Sizes) -> Counts:
     """Words for the last keys."""
     room = phase.room
-    (rows, _), (_, last, sums, exchanged) = shape, cut(shape, sizes)
+    (rows, keys), (_, last, sums, exchanged) = shape, cut(shape, sizes)
     left = smaller(rows, last)
     gradients, stay = room.per_key - room.per_input, smaller(exchanged, left)
     # dQ in hand takes the room of dK and dV, but where the first positions have places for theirs
     in_hand = larger(gradients, where(stay > 0, 0, room.per_sum))
     some = (last - left) * room.per_input + smaller(left, sums + stay) * room.per_sum + in_hand
-    return left * room.per_row + room.per_input + smaller(some, left * room.per_sum + gradients)
+    every = where((last < keys) | (sums > 0), left * room.per_sum + gradients, some)
+    return left * room.per_row + room.per_input + smaller(some, every)
 
 
 def words_of_turns(phase: CausalSums, shape: tuple[Counts, Counts], sizes: Sizes) -> Counts:
@@ -95,14 +101,22 @@ def words_of_turns(phase: CausalSums, shape: tuple[Counts, Counts], sizes: Sizes
         return sum_clipped(0 * tiles, tiles - 1, tile, last - kept, larger(rows - kept, 0))
 
     words = phase.loads * after(stay) + phase.travels * after(sums + stay) + phase.once * larger(first - stay, 0)
-    return where(tiles > 0, words, 0)
+    return where(tiles > 0, words + phase.reads * first, phase.reads * where(sums > 0, smaller(rows, keys), 0))
+
+
+def all_last(phase: CausalSums, shape: tuple[Counts, Counts], fast_words: Counts) -> Sizes:
+    """All keys as the last ones, where they fit: no place for sums, or else one for all."""
+    rows, keys = shape
+    without = Sizes(0 * keys + 1, keys, 0 * keys, 0 * keys)
+    return without._replace(sums=where(held_words(phase, shape, without) <= fast_words, 0, rows))
 
 
 def best_causal_sums(phase: CausalSums, shape: tuple[int, int], fast_words: int) -> tuple[int, Sizes]:
     """The fewest words and the sizes that move them; tiles of less than one where nothing fits in few tiles."""
     keys, (longest, most) = shape[1], most_that_fit(phase, shape, fast_words)
     if longest >= keys:
-        return 0, Sizes(1, keys, 0, 0)
+        sizes = all_last(phase, shape, fast_words)
+        return int(words_of_turns(phase, shape, sizes)), sizes
     if most < 1 or (fewest := ceil_div(keys - longest, most)) > MOST_TILES:
         return NEVER, Sizes(0, 0, 0, 0)
     words, sizes = best_of_few_tiles(phase, (np.asarray(shape[0]), np.asarray(keys)), fast_words, fewest)
@@ -179,6 +193,7 @@ class _Room(NamedTuple):
         sums = np.minimum(sums, np.maximum(first - stay, 0))
         again, travel = (np.maximum(left[:, None] - kept, 0).sum(axis=0) for kept in (stay, sums + stay))
         words = phase.loads * again + phase.travels * travel + phase.once * np.maximum(first - stay, 0)
+        words = words + phase.reads * first
         return np.where(sums >= 0, words, NEVER), stay, sums
 
 
@@ -216,7 +231,9 @@ def sums_floor(phase: CausalSums, shape: tuple[Counts, Counts], fast_words: Coun
     again = 0 * rows
     for turn in range(1, MOST_TILES + 1):
         again = again + where(turn <= tiles, larger(smaller(rows, keys - turn * some) - some, 0), 0)
-    return phase.loads * again * 1.0 if fits is True else np.where(fits, phase.loads * again, inf)
+    left = where(longest >= keys, 0, larger(smaller(rows, keys - some), 0))  # after the first tile
+    words = phase.loads * again + phase.reads * left
+    return words * 1.0 if fits is True else np.where(fits, words, inf)
 
 
 def most_that_fit(phase: CausalSums, shape: tuple[Counts, Counts], fast_words: Counts) -> tuple[Counts, Counts]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
+from attenio.planning.words.all_keys import AllKeys
 from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys
@@ -255,7 +256,7 @@ class WholeRows(NamedTuple):
 
 
 OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver | TurningTiles
-OfBands = RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows | CausalSums | BandTurns
+OfBands = RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows | CausalSums | BandTurns | AllKeys
 Phase = RowTile | KeptTile | OfBands | OfDense | Rectangle | Product | Resident
 
 

@@ -25,13 +25,22 @@ last q keys fit, which then stay while keys take the room of those that are done
 does, and at turns the first x of those that are left. With r_j = min(n, q + (P - j)b') after tile j of P,
 x_j = min(x, b', r_j) or none if m > n, and y = min(x_1, r_1 - s):
 
-moved = F(d + dv) + m(d + dv) + g (R(d + 2dv + w) + n d + (r_1 - x_1)w
+moved = F(d + dv) + m(d + dv) + g (R(d + dv) + r_1(dv + w) + n d + (r_1 - x_1)w
         + sum of (r_j - x_j)(d + dv + 2w) + max(0, r_j - x_j - s)2dw)
 peak  = 2w + 1 + the larger of
         g s'dw + max(b'(d + dv)(1 + w) + g (d + dv + (d + 2)w), b'(d + dv) + the largest of
             b'(d + dv)w + g x_1(d + 1 + 2w), b'(d + 1)w + g x_1(d + dv + 2w) and g (x_1(d + dv + 2w) + y dw)) and
         g r(d + dv + 2w) + d + dv + the smaller of
             g r dw + (d + dv)w and (q - r)(d + dv) + g min(r, s + x_P)dw + max((d + dv)w, g dw if x_P = 0)
+
+If all are the last keys r_1 is 0 and the latter is held if s is 0; otherwise r_1 is R.
+
+There is another in which all keys stay and rows pass (``all_keys``), and the last ones leave first: in tiles of which
+F_j keys have left before number j, with F_j the least that leaves m' = F_{j+1} - F_j keys no more than b + F_j/w, and
+R_j = g min(n, F_j) rows that have met earlier ones, of which s stay:
+
+moved = F(d + dv) + m(d + dv) + g (R(d + dv) + n d) + sum of max(0, R_j - s)(d + dv + 2w) + max(0, R_P - s)w
+peak  = s'(d + dv + 2w) + d + dv + dw + 4w and the largest of (m - F_j)(d + dv) + m'(d + dv)w
 
 Where values are wider than keys, their gradients may be made afterwards, in G groups of c columns, with tiles of e keys
 and t slots and with probabilities recomputed:
@@ -63,21 +72,23 @@ peak  = 2w + 1 and what tiles take there
 
 Under a causal mask or a window sums take turns as well (``band_turns``). With s rows of all heads whose dQ has a place
 of its own, t that are there over a turn, B_j rows that need keys on both sides of turn j of P - 1, X keys of tiles that
-come again for a group, and Y rows that come again,
+come again for a group, Y rows that come again, and rows of groups before the first tile for B_0,
 
 moved = g n (2d + 2dv + w) + 2m(d + dv) + X(d + dv) + Yw + sum of max(0, B_j - t')(d + dv + 2w)
 peak  = b'(d + dv) + t'(d + dv + 2w) + s'dw + max(b'(d + dv)w, dw) + 2w + 1
 
 if no row of a group begins with the tile after its turn; those that do take slots of t there.
 
-They have another in which all keys stay, and dK and dV of t keys wait for a second pass over the rows:
+They have another in which all keys stay, so that rows make L and D of these, and dK and dV of t keys wait for a second
+pass over the rows:
 
-moved = g n (2d + 2dv + w) + 2m(d + dv), and g (n - s)(d + dv + 3w) more if t > 0
-peak  = t(d + dv) + s' g (d + dv + 2w) + 2w + 1 + max((m - t)(d + dv)(1 + w) + g dw, t(d + dv)w)
+moved = g n (2d + dv) + 2m(d + dv), and g (n - s)(d + dv + 3w) more if t > 0
+peak  = t(d + dv) + s' g (d + dv + 2w) + 2w + max((m - t)(d + dv)(1 + w) + g dw, t(d + dv)w)
 """
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, where
+from attenio.planning.words.all_keys import AllKeys
 from attenio.planning.words.backward.common import all_gradients, stationary_words
 from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import CausalSums
@@ -132,6 +143,7 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         _turning(sizes),
         _causal(sizes),
         _turns(sizes, BandTurns, "masked_turn_rows"),
+        _all_keys(sizes),
     )
 
 
@@ -149,9 +161,29 @@ def _ring(sizes: Sizes) -> Form:
 
 def _causal(sizes: Sizes) -> Form:
     d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
-    phase = CausalSums("key_tile", "last_keys", "standing_sums", "exchanged_positions", *_at_turns(sizes))
-    fixed = all_gradients(sizes) + sizes.touched_rows * (group * (d + 2 * dv + w))
+    names = "key_tile", "last_keys", "standing_sums", "exchanged_positions"
+    phase = CausalSums(*names, *_at_turns(sizes), reads=group * (dv + w))
+    fixed = all_gradients(sizes) + sizes.touched_rows * (group * (d + dv))
     return Form(("last_keys", "key_tile", "standing_sums", "exchanged_positions"), (phase,), fixed)
+
+
+def _all_keys(sizes: Sizes) -> Form:
+    d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
+    row = d + dv + 2 * w
+    phase = AllKeys(
+        "first_keys",
+        "standing_rows",
+        per_key=d + dv,
+        per_sum=(d + dv) * w,
+        per_row=row,
+        beside=row + (d + 2) * w,
+        loads=row,
+        once=w,
+        group=group,
+    )
+    return Form(
+        ("first_keys", "standing_rows"), (phase,), all_gradients(sizes) + sizes.touched_rows * (group * (d + dv))
+    )
 
 
 def _at_turns(sizes: Sizes) -> tuple[TurnRoom, Counts, Counts, Counts]:
@@ -215,11 +247,11 @@ def _waiting(sizes: Sizes) -> Form:
         per_sum=(d + dv) * w,
         per_slot=group * (d + dv + 2 * w),
         passing=group * d * w,
-        beside=2 * w + 1,
+        beside=2 * w,
         loads=group * (d + dv + 3 * w),
         across=True,
     )
-    fixed = all_gradients(sizes) + sizes.rows * (group * (d + 2 * dv + w))
+    fixed = all_gradients(sizes) + sizes.rows * (group * (d + dv))
     return Form(("waiting_keys", "kept_rows"), (phase,), fixed)
 
 

@@ -32,14 +32,13 @@ moved = g n (2d + 2dv + w) + 2m(d + dv) + g X(d + dv + 3w) + sum of max(0, B_j -
 peak  = g a'(d + dv + 2w) + t'(d + dv) + s'(d + dv)w + max(g a'dw, (d + dv)w) + 2w + 1
 
 Where rows, columns and keys are a band there is a form with a ring of all keys that a row needs, r of them, with their
-gradients. A row recomputes its output and its log-sum-exp from these, so that neither is read:
+gradients. A row makes its log-sum-exp and D from these, so that neither it nor its output is read:
 
 moved = g (R(d + dv) + n d) + (F + m)(d + dv)                      R touched rows, F touched keys
-peak  = r'(d + dv)(1 + w) + d + dv + max(d, dv)w + 4w
+peak  = r'(d + dv)(1 + w) + d + dv + dw + 4w
 """
 
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.sums import larger
 from attenio.planning.words.backward.common import all_gradients, passing_words, stationary_words
 from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.form import Form, Held, KeptTile, KeyRing, RowTile, Sizes
@@ -114,7 +113,7 @@ def _sums(sizes: Sizes) -> Form:
 
 def _ring(sizes: Sizes) -> Form:
     d, dv, w, group = sizes.d, sizes.value_dim, sizes.intermediate_words, sizes.group
-    phase = KeyRing("ring_keys", per_slot=(d + dv) * (1 + w), beside=d + dv + (larger(d, dv) + 4) * w)
+    phase = KeyRing("ring_keys", per_slot=(d + dv) * (1 + w), beside=d + dv + (d + 4) * w)
     return Form(("ring_keys",), (phase,), all_gradients(sizes) + sizes.touched_rows * (group * (d + dv)))
 
 

@@ -1,0 +1,133 @@
+"""Under a causal mask all keys stay while rows pass, and their gradients come tile by tile: words, room, and the best.
+
+Everything works on integers and on arrays of many cases.
+"""
+
+from collections.abc import Iterator
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import clip, floor_div, larger, smaller, where
+from attenio.planning.words.turn_rooms import FEW, NEVER
+
+Ints = NDArray[np.int64]
+# So many numbers are tried about where words bend, for rounding; and where so many tiles begin to need more rows.
+_ROUNDS = 6
+_BENDS = 6
+
+
+class AllKeys(NamedTuple):
+    """All m keys of a causal problem stay, and the last ones leave first, tile after tile, with their gradients.
+
+    The first tile has b keys at most; when F keys have left their gradients have the room of F*per_key/per_sum more.
+    Tiles are as few as they may be, and then those that come early as small. Rows come when all of their keys are
+    there, but for those of the last tile; those that met earlier tiles come again, ``loads`` words each, but for the
+    last s of all rows, which stay; the first time that one leaves it stores ``once``. It holds
+    s*per_row + ``beside`` words, and those of the largest tile beside the keys that are there, m*per_key + b*per_sum at
+    most. A position has ``group`` rows.
+    """
+
+    tile: str
+    rows: str
+    per_key: Counts
+    per_sum: Counts
+    per_row: Counts
+    beside: Counts
+    loads: Counts
+    once: Counts
+    group: Counts
+
+
+class Sizes(NamedTuple):
+    """Keys whose gradients come first, and rows that stay."""
+
+    keys: Counts
+    rows: Counts
+
+
+def cut(phase: AllKeys, shape: tuple[Counts, Counts], sizes: Sizes) -> Sizes:
+    """No more than there are."""
+    return Sizes(smaller(sizes.keys, shape[1]), smaller(sizes.rows, phase.group * shape[0]))
+
+
+def _tiles(phase: AllKeys, keys: Counts, first: Counts) -> Iterator[tuple[Counts, Counts]]:
+    """Keys that have left before a tile, and after it, the last tile first; none where there are no more tiles."""
+    times, after = phase.per_sum // phase.per_key, keys
+    while after > 0 if type(after) is int else np.any(after > 0):
+        more = larger(after - first, 0)  # so few leave before that gradients of the others have room
+        before = more // (times + 1) * times + more % (times + 1)
+        yield before, after
+        after = before
+
+
+def held_words(phase: AllKeys, shape: tuple[Counts, Counts], sizes: Sizes) -> Counts:
+    """Words held at once."""
+    keys, rows = cut(phase, shape, sizes)
+    most = 0 * keys
+    for before, after in _tiles(phase, shape[1], keys):
+        most = larger(most, (shape[1] - before) * phase.per_key + (after - before) * phase.per_sum)
+    return most + rows * phase.per_row + phase.beside
+
+
+def words_of_tiles(phase: AllKeys, shape: tuple[Counts, Counts], sizes: Sizes) -> Counts:
+    """Words of all rows that come again: before a tile as many positions have come as keys have left."""
+    keys, rows = cut(phase, shape, sizes)
+    words = last = 0 * (keys + rows)
+    for before, _ in _tiles(phase, shape[1], keys):
+        again = larger(phase.group * smaller(shape[0], before) - rows, 0)
+        words, last = words + phase.loads * again, larger(last, again)
+    return words + phase.once * last
+
+
+def all_keys_floor(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Counts) -> Counts:
+    """Words that no sizes go below: as many gradients as fit, and as many rows, both at once; infinite if none fits."""
+    free = fast_words - phase.beside - shape[1] * phase.per_key
+    keys = floor_div(free, phase.per_sum) + 1
+    if type(keys) is int and keys < 2:
+        return inf  # the usual case, quickly
+    sizes = Sizes(larger(keys, 1), larger(floor_div(free, phase.per_row), 0))
+    return where(keys < 2, inf, words_of_tiles(phase, shape, sizes))
+
+
+def best_all_keys(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Counts) -> tuple[Counts, Sizes]:
+    """The fewest words and the sizes that move them; 2^60 words, and no keys, where nothing fits."""
+    free = fast_words - phase.beside - shape[1] * phase.per_key
+    most = smaller(floor_div(free, phase.per_sum) + 1, shape[1])
+    best, found = 0 * most + NEVER, Sizes(0 * most, 0 * most)
+    for keys in _tried(phase, shape, free, most):
+        first = larger(keys, 1)
+        rows = floor_div(fast_words - held_words(phase, shape, Sizes(first, 0)), phase.per_row)
+        sizes = Sizes(first, larger(smaller(rows, phase.group * shape[0]), 0))
+        fits = (keys >= 1) & (keys <= most) & (rows >= 0)
+        if fits is False or not np.any(fits):
+            continue
+        words = where(fits, words_of_tiles(phase, shape, sizes), NEVER)
+        less = words < best
+        best = where(less, words, best)
+        found = Sizes(*(where(less, new, old) for new, old in zip(sizes, found, strict=True)))
+    return best, found
+
+
+def _tried(phase: AllKeys, shape: tuple[Counts, Counts], free: Counts, most: Counts) -> Iterator[Counts]:
+    """Keys whose gradients may come first: words are linear in them between bends, beside as many rows as fit.
+
+    If w words of sums are of a word of keys, j tiles before the end (m + bw)(w/(w+1))^j - bw keys have left. Where so
+    many positions have as many rows as stay words bend up; and where a position has rows enough, at most as many
+    gradients as fit are best.
+    """
+    yield from (most - fewer for fewer in range(_ROUNDS))
+    positions, keys = shape
+    w, stays = phase.per_sum // phase.per_key, phase.per_sum / phase.per_row
+    if np.all((positions >= keys) & (phase.group * w > (w + 1) * stays)):
+        return
+    yield from (0 * most + number for number in range(1, FEW + 1))
+    for turn in range(1, _BENDS + 1):
+        share = (w / (w + 1)) ** turn
+        slope = phase.group * w * (1 - share) - stays
+        bend = floor_div(phase.group * keys * share - free / phase.per_row, where(slope == 0, 1, slope))
+        about = np.asarray(clip(bend, most)).astype(np.int64)
+        yield from (about + more for more in (-1, 0, 1, 2))
