@@ -297,6 +297,7 @@ def test_a_regime_says_its_formula_only_where_that_holds() -> None:
         (10**6, 64, 7 * 64**2, "small fast memory: a toll of 0.373"),
         (10**6, 64, 6 * 64**2, "small fast memory: a toll of 0.211, or longer epochs"),
         (10**6, 64, 4 * 64**2, "small fast memory: a toll of 0, or longer epochs"),
+        (10**6, 64, 3 * 64**2, "says nothing where epochs are too short"),
         (10**6, 65, 10**6, "says nothing for dv > d"),
         (10**4, 64, 2 * 10**4 * 64, "says nothing where fast memory is too large"),
     ):

@@ -124,12 +124,13 @@ def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
     sizes = float(workload.d), float(workload.value_dim), float(fast_words)
     row_sums = workload.heads * workload.batch * workload.queries * workload.d
     key_sums = workload.gradient_words - row_sums
+    words = int(passing_sum_words(float(workload.scores), float(row_sums), float(key_sums), *sizes))
     return LowerBound(
         theorem="passing-sums",
-        words=int(passing_sum_words(float(workload.scores), float(row_sums), float(key_sums), *sizes)),
+        words=words,
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
-        regime=_regime(float(workload.scores), *sizes),
+        regime=_regime(words, float(workload.scores), *sizes),
         assumptions=(
             "each score and each dP is a sum of products of its own",
             "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",
@@ -140,7 +141,7 @@ def passing_sums(workload: Workload, fast_words: int) -> LowerBound:
     )
 
 
-def _regime(scores: float, d: float, value_dim: float, fast_words: float) -> str:
+def _regime(words: int, scores: float, d: float, value_dim: float, fast_words: float) -> str:
     if value_dim > d:
         return "says nothing for dv > d"
     room = fast_words + _STEP
@@ -149,6 +150,8 @@ def _regime(scores: float, d: float, value_dim: float, fast_words: float) -> str
         return "says nothing where fast memory is too large for four epochs"
     most = _most_toll(value_dim / d, room, room)
     toll = toll_for(value_dim / d, _least_half(work, room) / (d * d), most)
+    if toll < 0.0 and not words:
+        return "says nothing where epochs are too short"
     if toll < most:
         return f"small fast memory: a toll of {max(toll, 0.0):.3g}, or longer epochs"
     pair = weights_with_toll(d, value_dim, toll)[2]
