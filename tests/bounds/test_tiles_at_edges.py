@@ -225,6 +225,17 @@ def test_a_short_window_adds_two_fifths_and_more_where_fast_memory_is_its_square
         assert largest_ordinary(bounds).words > times * largest_ordinary(others).words
 
 
+def test_under_a_window_of_two_keys_tiles_of_a_path_of_scores_move_little_more() -> None:
+    closest = 0.0
+    for n, d, held in product((2, 7, 36, 200), (1, 5, 43, 300), (2, 5, 20, 67, 77)):
+        whole, rest = divmod(2 * n - 1, held)
+        moved = 2 * d * (whole * (held + 1) + (rest + 1 if rest else 0))
+        (bound,) = tiles_at_edges(Workload(n=n, d=d, mask="window:2"), held + 3, direction=Direction.FORWARD)
+        assert bound.words <= moved
+        closest = max(closest, bound.words / moved)
+    assert closest > 0.998
+
+
 def test_what_it_covers_is_said_beside_it() -> None:
     for way, theorem, covers in (
         (Direction.FORWARD, "tiles-at-edges", OWN_SUMS),

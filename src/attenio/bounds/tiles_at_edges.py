@@ -21,6 +21,8 @@ _MOST_SQUARES = 2.0
 _WHERE_GIVEN = (0.838, 0.9, 0.95)
 # Where no score is within, none is at an edge.
 _TINY = 1e-9
+# Words that edges are worth may be most of a budget: roots in floating point are this much less before.
+_SAFETY = 1.0 - 1e-12
 
 # The widths d and dv, and the words of fast memory.
 Sizes = tuple[Floats, Floats, Floats]
@@ -102,7 +104,7 @@ def _whole_epochs(fast_words: Floats, weighed: _Weighed) -> Floats:
 
     def budget(part: Floats) -> Floats:
         side = cube_root(part)
-        return 3.0 * side * side - beyond - 1.0
+        return 3.0 * side * side * _SAFETY - beyond - 1.0
 
     count = work / products_per_epoch(3.0 * (fast_words + 1.0 + beyond))
     return best_whole_epochs((count,), work, budget, fast_words)
@@ -128,7 +130,8 @@ def tiles_at_edges(
     Theorem: with S of Z scores at m edges, g heads that share keys, Z' = Z - 0.293 S, r >= 0 and x = 2mg r², words >=
     M + k T - Z if k W < G (Z' + r S) with W = ((M + T + 1 + x)/3)^1.5, G as for recomputed-scores: about
     2 G root(Z'²/M + S²/2mg) - Z + M. For the gradient, G of five-products beside Z', the root of the squares of its two
-    parts beside S, and 2 Z subtracted. Where probabilities may be given, no product of a score counts, and Z is.
+    parts beside S, and 2 Z subtracted. Where probabilities may be given, products of scores do not count, and Z is
+    subtracted, or up to 2 Z above about 2 d² words, or 2 d W under a short window.
     Assumes: as recomputed-scores, or five-products; the same for all heads and sequences.
     Regime: ahead of these from about W²/100 words on under a window of W keys: 4 n d root(1 + W²/M) - n W, forward.
     Proof: docs/theory/tiles_at_edges.md
