@@ -176,7 +176,7 @@ def test_no_plan_moves_less(
     ("mask", "share", "heads", "times"),
     [("window:4096", 3 / 64, 1, 1.1), ("window:4096", 3 / 64, 8, 1.08), ("causal", 3 / 8, 1, 1.05)],
 )
-def test_edges_add_to_all_other_bounds_where_fast_memory_is_most_of_a_window_or_a_third_of_the_keys(
+def test_edges_add_to_all_other_bounds_where_fast_memory_is_most_of_a_window_or_three_eighths_of_the_keys(
     mask: str, share: float, heads: int, times: float
 ) -> None:
     workload = Workload(n=65_536, d=64, mask=mask, heads=heads)
