@@ -19,7 +19,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import LOG2_E, Attended
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.counters import counters
-from attenio.kernels.hopper import forward, launch_plans
+from attenio.kernels.hopper import launch_plans
 from attenio.kernels.hopper.backward import config as config_module
 from attenio.kernels.hopper.backward import whole_heads
 from attenio.kernels.hopper.backward.chunks import Chunk
@@ -83,7 +83,7 @@ class Driver(AbsentDriver):
 def found(monkeypatch):
     fake = Driver()
     fake.replace(monkeypatch)
-    for module in (forward, key_stationary, config_module, whole_heads):
+    for module in (launch_plans, key_stationary, config_module, whole_heads):
         monkeypatch.setattr(module, "processors_of", lambda device: 132)
     cached = cuda.launcher_of, key_stationary.launcher_of, launch_plans.plan_of
     for each in cached:

@@ -11,7 +11,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu import counters
-from attenio.kernels.hopper import forward, latent, launch_plans
+from attenio.kernels.hopper import latent, launch_plans
 from attenio.kernels.hopper.backward import config as config_module
 from attenio.kernels.hopper.backward import key_stationary as long_heads
 from attenio.kernels.hopper.backward import whole_heads
@@ -49,7 +49,7 @@ def _interpreted(structure, programs, **options):
     """Launches are interpreted, on memory that is NaN where nothing was written."""
     with pytest.MonkeyPatch.context() as patched:
         InterpretingDriver(structure, **options).replace(patched)
-        for module in (forward, key_stationary, config_module, whole_heads, long_heads):
+        for module in (launch_plans, key_stationary, config_module, whole_heads, long_heads):
             patched.setattr(module, "processors_of", lambda _device: programs)
         patched.setattr(counters, "_of_streams", {})
         empty = torch.empty
