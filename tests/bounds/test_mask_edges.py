@@ -1,6 +1,5 @@
 """Mask edges: the lemma of the proof on random and on the worst rows and keys, and no plan below the bound."""
 
-from contextlib import suppress
 from math import sqrt
 from pathlib import Path
 
@@ -14,49 +13,18 @@ from attenio.bounds.backward.gradient_rows import even_weights
 from attenio.bounds.backward.gradient_rows import weights as gradient_weights
 from attenio.bounds.lower_bound import OWN_ROW_SUMS, OWN_SUMS
 from attenio.bounds.mask_edges import corner_weight, edge_words, edges_of, edges_of_band, mask_edges
-from attenio.errors import DoesNotFit
 from attenio.masks.patterns import Band
-from attenio.planning import best_plan_for
-from attenio.planning.training import training_plan_for
 from attenio.workload import Direction, Workload
 
+from .under_masks import depths, masked, moves_no_less, required_pairs, windowed
+
 laws = settings(max_examples=60, deadline=None, derandomize=True)
-
-
-@st.composite
-def masked(draw: st.DrawFn) -> Workload:
-    """Small workloads under a causal mask or a window."""
-    queries, keys = draw(st.integers(1, 40)), draw(st.integers(1, 40))
-    mask = draw(st.one_of(st.just("causal"), st.integers(1, min(keys, 30)).map(lambda width: f"window:{width}")))
-    group = draw(st.integers(1, 3))
-    heads, batch = group * draw(st.integers(1, 2)), draw(st.integers(1, 2))
-    return Workload(queries=queries, keys=keys, d=2, heads=heads, kv_heads=heads // group, batch=batch, mask=mask)
-
-
-def _required(workload: Workload) -> "np.ndarray[tuple[int, int], np.dtype[np.bool_]]":
-    """Required pairs of all rows of all heads and all keys, those of different KV heads and sequences included."""
-    ((pattern, _),) = workload.separate_patterns
-    one = pattern.required(0, pattern.rows, np.arange(pattern.keys, dtype=np.int64))
-    alone = np.tile(one, (workload.group, 1))
-    return np.kron(np.eye(workload.batch * workload.kv_heads, dtype=np.int64), alone).astype(np.bool_)
-
-
-def _depths(workload: Workload) -> tuple["np.ndarray[tuple[int, int], np.dtype[np.int64]]", ...]:
-    """How many keys a row needs before and after a key, counted from the mask of a far longer sequence."""
-    ((band, _),) = workload.separate_patterns
-    rows, keys = np.arange(band.rows), np.arange(band.keys)
-    after, before = (
-        np.add.outer(rows + band.shift + band.right, -keys),
-        np.add.outer(-rows - band.shift + band.left, keys),
-    )
-    problems = workload.batch * workload.kv_heads
-    return tuple(np.tile(each, (problems * workload.group, problems)) for each in (before, after))
 
 
 def _weights(workload: Workload, depth: int, more: float) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
     """1 for a required pair, 1 + more in the strips along the edges that there are."""
     ((band, _),) = workload.separate_patterns
-    required, (before, after) = _required(workload), _depths(workload)
+    required, (before, after) = required_pairs(workload), depths(workload)
     ends, begins = bool(band.end_key(0) < band.keys), bool(band.first_key(band.rows - 1) > 0)
     return required * (1 + more * (ends * (after < depth) + begins * (before < depth)))
 
@@ -84,9 +52,9 @@ def test_rows_and_keys_meet_in_no_more_weight_than_all_pairs_and_a_corner_of_eve
         assert rows @ weigh @ keys <= rows.sum() * keys.sum() + corner + 1e-6
         rows = (weigh @ keys > keys.sum()).astype(float)
         assert rows @ weigh @ keys <= rows.sum() * keys.sum() + corner + 1e-6
-    assert edges.scores == _required(workload).sum() == workload.scores
-    assert edges.strips(float(depth)) == (weigh - _required(workload)).sum() / more
-    assert edges.rows == _required(workload).any(axis=1).sum()
+    assert edges.scores == required_pairs(workload).sum() == workload.scores
+    assert edges.strips(float(depth)) == (weigh - required_pairs(workload)).sum() / more
+    assert edges.rows == required_pairs(workload).any(axis=1).sum()
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 8])
@@ -149,27 +117,11 @@ def test_the_function_says_no_more_than_the_theorem(direction: str) -> None:
 
 
 @laws
-@given(
-    st.sampled_from(["forward", "backward", "training"]),
-    st.integers(2, 600),
-    st.sampled_from([1, 2, 3, 8]),
-    st.sampled_from([1, 2, 5]),
-    st.floats(-5, 1.5),
-    st.floats(-3, 2),
-    st.sampled_from([1, 4]),
-)
-def test_no_plan_moves_less(
-    direction: str, n: int, d: int, value_dim: int, width: float, memory: float, heads: int
-) -> None:
-    window = max(1, round(n * 2.0**width))
-    mask = "causal" if window >= n else f"window:{window}"
-    workload = Workload(n=n, d=d, value_dim=value_dim, heads=heads, kv_heads=1, mask=mask, direction=direction)
-    fast_words = max(3, round(d * min(window, n) * 2.0**memory))
-    with_edges = ("mask-edges", "mask-edges-and-sums", "gradient-mask-edges", "step-in-order")
-    found = [bound.words for bound in bounds_for(workload, fast_words) if bound.theorem in with_edges]
-    plan = training_plan_for if direction == "training" else best_plan_for
-    with suppress(DoesNotFit):
-        assert max(found, default=0) <= plan(workload, fast_words).moved_words
+@given(windowed(shortest=-5, longest=1.5), st.floats(-3, 2))
+def test_no_plan_moves_less(workload: Workload, memory: float) -> None:
+    window = getattr(workload.mask, "width", workload.keys)
+    fast_words = max(3, round(workload.d * window * 2.0**memory))
+    moves_no_less(workload, fast_words, "mask-edges", "mask-edges-and-sums", "gradient-mask-edges")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Tiles at edges: the lemmas of the proof on random rows, keys and runs, and no plan below the bound."""
 
-from contextlib import suppress
 from itertools import product
 from math import sqrt
 
@@ -15,14 +14,12 @@ from attenio.bounds.lower_bound import MAKES_SCORES, OWN_SUMS
 from attenio.bounds.mask_edges import edges_of, edges_of_band
 from attenio.bounds.recomputed_scores import counted_products, recomputed_scores
 from attenio.bounds.tiles_at_edges import tiles_at_edges, words_at_edges
-from attenio.errors import DoesNotFit
 from attenio.masks.patterns import Band
-from attenio.planning import best_plan_for
 from attenio.planning.training import training_plan_for
 from attenio.workload import Direction, Workload
 
 from .random_runs import Effective, RandomRun, effective_products
-from .test_mask_edges import _depths, _required, masked
+from .under_masks import depths, masked, moves_no_less, required_pairs, windowed
 
 laws = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -30,7 +27,7 @@ laws = settings(max_examples=60, deadline=None, derandomize=True)
 def _edges(workload: Workload) -> list[tuple["np.ndarray[tuple[int, int], np.dtype[np.bool_]]", ...]]:
     """For each edge of a mask the scores at it, and pairs beyond it, those of other sequences and heads included."""
     ((band, _),) = workload.separate_patterns
-    required, (before, after) = _required(workload), _depths(workload)
+    required, (before, after) = required_pairs(workload), depths(workload)
     problems = workload.batch * workload.kv_heads
     of_row = np.repeat(np.arange(problems), workload.group * band.rows)[:, None]
     of_key = np.repeat(np.arange(problems), band.keys)[None, :]
@@ -52,7 +49,7 @@ def test_what_rows_and_keys_lack_beyond_an_edge_grows_with_the_square_of_what_th
     assert edges is not None
     sides = _edges(workload)
     assert len(sides) == edges.count and edges.length == sum(at.sum() for at, _ in sides)
-    required = _required(workload)
+    required = required_pairs(workload)
     assert not any((beyond & required).any() for _, beyond in sides)
     if len(sides) == 2:
         assert not (sides[0][1] & sides[1][1]).any() and not (sides[0][0] & sides[1][0]).any()
@@ -115,27 +112,10 @@ def _check_epoch(run: RandomRun, found: Effective, part: tuple[int, int], window
 
 
 @laws
-@given(
-    st.sampled_from(["forward", "backward", "training"]),
-    st.integers(2, 600),
-    st.sampled_from([1, 2, 3, 8]),
-    st.sampled_from([1, 2, 5]),
-    st.floats(-8, 0),
-    st.floats(-6, 3),
-    st.sampled_from([1, 4]),
-)
-def test_no_plan_moves_less(
-    direction: str, n: int, d: int, value_dim: int, width: float, memory: float, heads: int
-) -> None:
-    window = max(1, round(n * 2.0**width))
-    mask = "causal" if window >= n else f"window:{window}"
-    workload = Workload(n=n, d=d, value_dim=value_dim, heads=heads, kv_heads=1, mask=mask, direction=direction)
-    fast_words = max(3, round((d + value_dim) ** 2 * 2.0**memory))
-    with_edges = ("tiles-at-edges", "gradient-tiles-at-edges", "step-in-order")
-    found = [bound.words for bound in bounds_for(workload, fast_words) if bound.theorem in with_edges]
-    plan = training_plan_for if direction == "training" else best_plan_for
-    with suppress(DoesNotFit):
-        assert max(found, default=0) <= plan(workload, fast_words).moved_words
+@given(windowed(shortest=-8, longest=0), st.floats(-6, 3))
+def test_no_plan_moves_less(workload: Workload, memory: float) -> None:
+    fast_words = max(3, round((workload.d + workload.value_dim) ** 2 * 2.0**memory))
+    moves_no_less(workload, fast_words, "tiles-at-edges", "gradient-tiles-at-edges")
 
 
 @laws
