@@ -34,6 +34,38 @@ def best_over_epochs(
     return best
 
 
+def best_whole_lengths(
+    lengths: Iterable[Floats], leading: Callable[[Floats], Floats], fast_words: Floats, free: Floats = 0.0
+) -> Floats:
+    """The best bound on one fast memory that begins empty: M + k T, less what is free, if k epochs do not do all.
+
+    ``leading`` is as for ``best_over_epochs``; the work of an epoch grows with the power 3/2 or faster. Beside each
+    length two are tried with which a whole number of epochs does almost all: one that is longer, and a shorter one.
+    """
+    best: Floats = 0.0
+    for length in lengths:
+        rate, budget = leading(length) / length, fast_words + length
+        fewer = larger(_whole_below(rate), 1.0)
+        longer = _fitted(budget, rate, fewer)
+        longer = _fitted(longer, leading(longer - fast_words) / (longer - fast_words), fewer)
+        for fitted in (budget, longer, _fitted(budget, rate, fewer + 1.0)):
+            each = larger(rounded_up(fitted * _SAFETY - fast_words) - 1.0, 1.0)
+            epochs = _whole_below(leading(each) / each)
+            best = larger(best, where(epochs >= 1.0, whole_words(fast_words + epochs * each, free), 0.0))
+    return best
+
+
+def _whole_below(epochs: Floats) -> Floats:
+    """The largest whole number that is surely smaller."""
+    return rounded_up(epochs * _SAFETY) - 1.0
+
+
+def _fitted(budget: Floats, epochs: Floats, whole: Floats) -> Floats:
+    """The budget with which so many whole epochs do what so many others do with this one."""
+    side = cube_root(epochs / whole)
+    return larger(budget * side * side, 1.0)
+
+
 def products_per_epoch(budget: Floats) -> Floats:
     """The most products of an ordinary matrix product that an epoch with this many words can do: (A/3)^(3/2)."""
     third = budget / 3.0
