@@ -109,21 +109,17 @@ def test_it_says_nothing_above_five_halves_of_d_squared() -> None:
 
 @laws
 @given(st.integers(1, 4000), st.integers(4, 64), st.integers(1, 200), st.floats(0.01, 2.5))
-def test_on_one_fast_memory_it_says_no_more_than_the_best_whole_epochs_and_hardly_less(
-    n: int, d: int, dv: int, share: float
-) -> None:
+def test_on_one_fast_memory_it_says_what_the_best_whole_epochs_say(n: int, d: int, dv: int, share: float) -> None:
     fast_words, scores = max(149, int(share * d * d)), n * n  # whole products are ahead up to 148
     words = fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words).words
     several = fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words, units=2).words
-    assert words >= several
-    if fast_words >= 5 * d * d:
-        return
-    budgets = np.arange(fast_words + 1, 5 * d * d + 1)
-    lighter = np.where(6 * budgets <= 11 * d * d, 1, np.sqrt(np.maximum(1 - budgets / (10 * d * d), 0)))
-    epochs = np.ceil(scores * (dv + lighter * d) / (budgets / 3) ** 1.5 * (1 - 1e-13)) - 1
-    best = np.where(epochs >= 1, fast_words + epochs * (budgets - fast_words), 0).max() - scores
-    assert words <= max(best, several)
-    assert words >= best - 0.03 * (best + scores) - 2 * fast_words
+    work, room = scores * (d + dv), fast_words + 1
+    near = np.unique(np.maximum(np.floor(work / room**1.5) + np.arange(-2, 4), 1))
+    budgets = 3 * (work / near) ** (2 / 3)
+    fits = (budgets > room) & (budgets <= 11 * d * d // 6)
+    best = np.where(fits, fast_words + near * (budgets - room), 0).max() - scores
+    assert several <= words <= max(best + 1 + 1e-9 * work, several + fast_words)
+    assert words >= best - 1e-9 * work
 
 
 @laws
@@ -149,5 +145,5 @@ def test_no_plan_moves_less(direction: str, mask: str, n: int, d: int, dv: int, 
 
 def test_arrays_say_what_floats_say() -> None:
     sizes = (1.0, 4.0, 64.0), (1.0, 64.0, 300.0), (1.0, 2.0, 3.0, 100.0, 149.0, 2900.0, 4096.0, 9000.0, 1e7), (1.0, 2.0)
-    points = list(product((1.0, 1e3, 3e7, 1e12), *sizes))
+    points = list(product((1.0, 1e3, 3e7, 1e9), *sizes))
     assert fused_epoch_words(*np.array(points).T).tolist() == [fused_epoch_words(*point) for point in points]

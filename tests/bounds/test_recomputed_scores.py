@@ -35,6 +35,7 @@ def test_no_epoch_of_a_random_run_has_more_words_or_does_more_than_the_lemmas_sa
     assert steps.max() <= 1 + 1e-9
     moved = sum(done != "make" for done, _ in run.steps)
     assert moved <= clock[-1] <= moved + n * m + 1e-9
+    assert recomputed_score_words(*map(float, (n * m, d, dv, fast_words))) <= moved
     for _ in range(20):
         start, end = sorted(int(step) for step in random.integers(0, len(run.steps) + 1, 2))
         budget = (fast_words if start else 0) + clock[end] - clock[start]
@@ -134,7 +135,7 @@ def test_no_plan_moves_less(direction: str, mask: str, n: int, d: int, dv: int, 
 
 def test_arrays_say_what_floats_say() -> None:
     sizes = (1.0, 4.0, 64.0, 100.0), (1.0, 64.0, 300.0), (1.0, 2.0, 3.0, 100.0, 4096.0, 65536.0, 1e7), (1.0, 2.0)
-    points = list(product((1.0, 1e3, 3e7, 1e12), *sizes))
+    points = list(product((1.0, 1e3, 3e7, 1e9), *sizes))
     assert recomputed_score_words(*np.array(points).T).tolist() == [recomputed_score_words(*point) for point in points]
 
 

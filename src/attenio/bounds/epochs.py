@@ -4,6 +4,7 @@ Proof: docs/theory/model.md, sections "Epochs" and "From one epoch to the whole 
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 from attenio.bounds.floats import Floats, cube_root, larger, root, rounded_down, rounded_up, where
 
@@ -34,38 +35,6 @@ def best_over_epochs(
     return best
 
 
-def best_whole_lengths(
-    lengths: Iterable[Floats], leading: Callable[[Floats], Floats], fast_words: Floats, free: Floats = 0.0
-) -> Floats:
-    """The best bound on one fast memory that begins empty: M + k T, less what is free, if k epochs do not do all.
-
-    ``leading`` is as for ``best_over_epochs``; the work of an epoch grows with the power 3/2 or faster. Beside each
-    length two are tried with which a whole number of epochs does almost all: one that is longer, and a shorter one.
-    """
-    best: Floats = 0.0
-    for length in lengths:
-        rate, budget = leading(length) / length, fast_words + length
-        fewer = larger(_whole_below(rate), 1.0)
-        longer = _fitted(budget, rate, fewer)
-        longer = _fitted(longer, leading(longer - fast_words) / (longer - fast_words), fewer)
-        for fitted in (budget, longer, _fitted(budget, rate, fewer + 1.0)):
-            each = larger(rounded_up(fitted * _SAFETY - fast_words) - 1.0, 1.0)
-            epochs = _whole_below(leading(each) / each)
-            best = larger(best, where(epochs >= 1.0, whole_words(fast_words + epochs * each, free), 0.0))
-    return best
-
-
-def _whole_below(epochs: Floats) -> Floats:
-    """The largest whole number that is surely smaller."""
-    return rounded_up(epochs * _SAFETY) - 1.0
-
-
-def _fitted(budget: Floats, epochs: Floats, whole: Floats) -> Floats:
-    """The budget with which so many whole epochs do what so many others do with this one."""
-    side = cube_root(epochs / whole)
-    return larger(budget * side * side, 1.0)
-
-
 def products_per_epoch(budget: Floats) -> Floats:
     """The most products of an ordinary matrix product that an epoch with this many words can do: (A/3)^(3/2)."""
     third = budget / 3.0
@@ -89,11 +58,13 @@ def product_epochs(
     )
 
 
-def product_epochs_from_empty(work: Floats, fast_words: Floats, beyond: Floats = 0.0, free: Floats = 0.0) -> Floats:
+def product_epochs_from_empty(
+    work: Floats, fast_words: Floats, beyond: Floats = 0.0, free: Floats = 0.0, longest: Floats = inf
+) -> Floats:
     """Words for this much work on one fast memory that begins empty, for the best whole number of epochs.
 
-    An epoch with A words does up to ((A + beyond)/3)^(3/2); the clock may pass its end by less than a word.
-    Proof: docs/theory/whole_epochs.md, section "Small fast memories".
+    An epoch with A words, up to the ``longest``, does up to ((A + beyond)/3)^(3/2); the clock may pass its end by less
+    than a word. Proof: docs/theory/whole_epochs.md, section "Small fast memories".
     """
     room = fast_words + 1.0 + beyond
     least = larger(rounded_down(work / (room * root(room))), 1.0)
@@ -102,5 +73,5 @@ def product_epochs_from_empty(work: Floats, fast_words: Floats, beyond: Floats =
         side = cube_root(work / epochs)
         budget = 3.0 * side * side
         words = whole_words(epochs * budget, free + (epochs * room - fast_words))
-        best = larger(best, where(budget * _SAFETY > room, words, 0.0))
+        best = larger(best, where((budget * _SAFETY > room) & (budget <= longest + beyond), words, 0.0))
     return best
