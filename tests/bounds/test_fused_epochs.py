@@ -1,11 +1,18 @@
+from contextlib import suppress
+from itertools import product
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds.epochs import products_per_epoch
-from attenio.bounds.fused_epochs import fused_epochs
+from attenio.bounds.fused_epochs import fused_epoch_words, fused_epochs
 from attenio.bounds.one_shot import one_shot
 from attenio.bounds.whole_products import LARGEST_FAST_WORDS
+from attenio.dataflows import execute
+from attenio.errors import DoesNotFit
+from attenio.planning import best_plan_for
+from attenio.planning.training import training_plan_for
 from attenio.workload import Workload
 
 laws = settings(max_examples=26, deadline=None, derandomize=True)
@@ -92,9 +99,51 @@ def test_its_regime_names_the_formula_only_where_the_formula_holds(
 def test_forbidding_recomputation_never_weakens_the_bound(n: int, d: int, dv: int, fast_words: int) -> None:
     workload = Workload(n=n, d=d, value_dim=dv)
     # In smaller memories whole numbers count, which one shot leaves out.
-    # One shot tries fewer lengths of an epoch, hence the factor: T = 3M/2 against the best T = 2M.
-    assert fused_epochs(workload, fast_words).words <= one_shot(workload, fast_words).words + fast_words / 2 + 1
+    # One shot has no whole epochs.
+    assert fused_epochs(workload, fast_words).words <= one_shot(workload, fast_words).words + 2 * fast_words + 1
 
 
 def test_it_says_nothing_above_five_halves_of_d_squared() -> None:
     assert fused_epochs(Workload(n=4096, d=16), 5 * 16 * 16 // 2 + 1).words == 0
+
+
+@laws
+@given(st.integers(1, 4000), st.integers(4, 64), st.integers(1, 200), st.floats(0.01, 2.5))
+def test_on_one_fast_memory_it_says_what_the_best_whole_epochs_say(n: int, d: int, dv: int, share: float) -> None:
+    fast_words, scores = max(149, int(share * d * d)), n * n  # whole products are ahead up to 148
+    words = fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words).words
+    several = fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words, units=2).words
+    work, room = scores * (d + dv), fast_words + 1
+    near = np.unique(np.maximum(np.floor(work / room**1.5) + np.arange(-2, 4), 1))
+    budgets = 3 * (work / near) ** (2 / 3)
+    fits = (budgets > room) & (budgets <= 11 * d * d // 6)
+    best = np.where(fits, fast_words + near * (budgets - room), 0).max() - scores
+    assert several <= words <= max(best + 1 + 1e-9 * work, several + fast_words)
+    assert words >= best - 1e-9 * work
+
+
+@laws
+@given(
+    st.sampled_from(["forward", "training"]),
+    st.sampled_from(["dense", "causal", "window:5"]),
+    st.integers(5, 60),
+    st.integers(2, 16),
+    st.integers(1, 24),
+    st.floats(0.01, 2.5),
+)
+def test_no_plan_moves_less(direction: str, mask: str, n: int, d: int, dv: int, share: float) -> None:
+    fast_words = max(3, int(share * d * d))
+    workload = Workload(n=n, d=d, value_dim=dv, mask=mask, direction=direction)
+    words = fused_epochs(workload, fast_words).words
+    with suppress(DoesNotFit):
+        if direction == "forward":
+            plan = best_plan_for(workload, fast_words)
+            assert words <= execute(plan).moved_words == plan.moved_words
+        else:
+            assert words <= training_plan_for(workload, fast_words).moved_words
+
+
+def test_arrays_say_what_floats_say() -> None:
+    sizes = (1.0, 4.0, 64.0), (1.0, 64.0, 300.0), (1.0, 2.0, 3.0, 100.0, 149.0, 2900.0, 4096.0, 9000.0, 1e7), (1.0, 2.0)
+    points = list(product((1.0, 1e3, 3e7, 1e9), *sizes))
+    assert fused_epoch_words(*np.array(points).T).tolist() == [fused_epoch_words(*point) for point in points]

@@ -1,5 +1,8 @@
 """Recomputed scores: the lemmas of the proof on random runs that recompute, and the bound beside its neighbours."""
 
+from contextlib import suppress
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +10,11 @@ from hypothesis import strategies as st
 
 from attenio.bounds.fused_epochs import fused_epochs
 from attenio.bounds.one_shot import one_shot
-from attenio.bounds.recomputed_scores import counted_products, recomputed_scores
+from attenio.bounds.recomputed_scores import counted_products, recomputed_score_words, recomputed_scores
+from attenio.dataflows import execute
+from attenio.errors import DoesNotFit
+from attenio.planning import best_plan_for
+from attenio.planning.training import training_plan_for
 from attenio.workload import Workload
 
 from .random_runs import Effective, RandomRun, effective_products
@@ -28,6 +35,7 @@ def test_no_epoch_of_a_random_run_has_more_words_or_does_more_than_the_lemmas_sa
     assert steps.max() <= 1 + 1e-9
     moved = sum(done != "make" for done, _ in run.steps)
     assert moved <= clock[-1] <= moved + n * m + 1e-9
+    assert recomputed_score_words(*map(float, (n * m, d, dv, fast_words))) <= moved
     for _ in range(20):
         start, end = sorted(int(step) for step in random.integers(0, len(run.steps) + 1, 2))
         budget = (fast_words if start else 0) + clock[end] - clock[start]
@@ -78,8 +86,57 @@ def test_it_lies_between_its_statement_and_what_holds_without_recomputation(
     words, scores = recomputed_scores(workload, fast_words).words, n * n
     counted = d + dv if dv <= d else 2 * np.sqrt(d * dv)
     assert words >= 2 * scores * counted / np.sqrt(fast_words + 1) * (1 - 1e-9) - scores - fast_words - 3
-    # One shot tries fewer lengths of an epoch.
-    assert words <= one_shot(workload, fast_words).words + fast_words / 2 + 1
+    assert recomputed_scores(workload, fast_words, units=2).words <= words
+    # One shot has no whole epochs.
+    assert words <= one_shot(workload, fast_words).words + 2 * fast_words + 1
+
+
+@laws
+@given(st.integers(1, 4000), st.integers(1, 64), st.integers(1, 64), st.floats(-8, 6))
+def test_on_one_fast_memory_it_says_what_the_best_whole_epochs_say(n: int, d: int, dv: int, memory: float) -> None:
+    fast_words, scores = max(1, round(d * dv * 2.0**memory)), n * n
+    words = recomputed_scores(Workload(n=n, d=d, value_dim=dv), fast_words).words
+    work, room = scores * counted_products(float(d), float(dv)), fast_words + 1
+    epochs = work / room**1.5
+    near = np.unique(np.maximum(np.floor(epochs) + np.arange(-2, 4), 1))
+    lengths = 3 * (work / near) ** (2 / 3) - room
+    several = np.where(lengths > 0, fast_words + near * lengths, 0.0).max() - scores
+    alone = 3 * work ** (2 / 3) - scores  # one epoch, which every run is
+    assert words <= max(0, several, alone) + 1 + 1e-9 * scores
+    assert words >= several * (1 - 1e-9) - 1e-9 * scores
+    if epochs >= 1:
+        stated = 2 * work / np.sqrt(room) + fast_words - scores - room / (8 * epochs)
+        assert words >= stated - 1e-9 * work
+    if epochs >= 5:
+        apart = recomputed_scores(Workload(n=n, d=d, value_dim=dv), fast_words, units=2).words
+        assert words >= apart + 1.9 * fast_words
+
+
+@laws
+@given(
+    st.sampled_from(["forward", "training"]),
+    st.sampled_from(["dense", "causal", "window:5"]),
+    st.integers(5, 60),
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.floats(-4, 4),
+)
+def test_no_plan_moves_less(direction: str, mask: str, n: int, d: int, dv: int, memory: float) -> None:
+    fast_words = max(3, round((d + dv) ** 2 * 2.0**memory))
+    workload = Workload(n=n, d=d, value_dim=dv, mask=mask, direction=direction)
+    words = recomputed_scores(workload, fast_words).words
+    with suppress(DoesNotFit):
+        if direction == "forward":
+            plan = best_plan_for(workload, fast_words)
+            assert words <= execute(plan).moved_words == plan.moved_words
+        else:
+            assert words <= training_plan_for(workload, fast_words).moved_words
+
+
+def test_arrays_say_what_floats_say() -> None:
+    sizes = (1.0, 4.0, 64.0, 100.0), (1.0, 64.0, 300.0), (1.0, 2.0, 3.0, 100.0, 4096.0, 65536.0, 1e7), (1.0, 2.0)
+    points = list(product((1.0, 1e3, 3e7, 1e9), *sizes))
+    assert recomputed_score_words(*np.array(points).T).tolist() == [recomputed_score_words(*point) for point in points]
 
 
 @laws

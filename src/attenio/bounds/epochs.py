@@ -4,8 +4,9 @@ Proof: docs/theory/model.md, sections "Epochs" and "From one epoch to the whole 
 """
 
 from collections.abc import Callable, Iterable
+from math import inf
 
-from attenio.bounds.floats import Floats, larger, root, rounded_down, rounded_up
+from attenio.bounds.floats import Floats, cube_root, larger, root, rounded_down, rounded_up, where
 
 # A dozen roundings cost at most a few 1e-16 of the leading term, so this keeps a bound on the safe side of the theorem.
 _SAFETY = 1.0 - 1e-12
@@ -55,3 +56,22 @@ def product_epochs(
         units,
         free,
     )
+
+
+def product_epochs_from_empty(
+    work: Floats, fast_words: Floats, beyond: Floats = 0.0, free: Floats = 0.0, longest: Floats = inf
+) -> Floats:
+    """Words for this much work on one fast memory that begins empty, for the best whole number of epochs.
+
+    An epoch with A words, up to the ``longest``, does up to ((A + beyond)/3)^(3/2); the clock may pass its end by less
+    than a word. Proof: docs/theory/whole_epochs.md, section "Small fast memories".
+    """
+    room = fast_words + 1.0 + beyond
+    least = larger(rounded_down(work / (room * root(room))), 1.0)
+    best: Floats = 0.0
+    for epochs in (least, least + 1.0):
+        side = cube_root(work / epochs)
+        budget = 3.0 * side * side
+        words = whole_words(epochs * budget, free + (epochs * room - fast_words))
+        best = larger(best, where((budget * _SAFETY > room) & (budget <= longest + beyond), words, 0.0))
+    return best

@@ -1,6 +1,6 @@
 """Fused epochs: in a small fast memory both products of attention have to be paid for."""
 
-from attenio.bounds.epochs import best_over_epochs, products_per_epoch
+from attenio.bounds.epochs import best_over_epochs, product_epochs_from_empty, products_per_epoch
 from attenio.bounds.floats import Floats, any_of, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.bounds.whole_products import budget_with_few_fresh_pairs, whole_product_words
@@ -21,10 +21,14 @@ def fused_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: 
         words = length * (scores * (value_dim + weighted) / products_per_epoch(budget))
         return where(budget <= 5.0 * square, words, 0.0)
 
-    longest = smaller(larger(rounded_down(11.0 * square / 6.0) - fast_words, fast_words), 2.0 * fast_words)
-    lengths = (fast_words, rounded_down(1.5 * fast_words), rounded_down(1.75 * fast_words), longest, 2.0 * fast_words)
-    few = budget_with_few_fresh_pairs(d)
-    best = best_over_epochs(lengths, leading, fast_words, units, free=scores)
+    without_weights = rounded_down(11.0 * square / 6.0)
+    longest = smaller(larger(without_weights - fast_words, fast_words), 2.0 * fast_words)
+    most = larger(smaller(2.0 * fast_words, rounded_down(5.0 * square) - fast_words), fast_words)
+    lengths = (fast_words, rounded_down(1.5 * fast_words), rounded_down(1.75 * fast_words), longest, most)
+    few, work = budget_with_few_fresh_pairs(d), scores * (d + value_dim)
+    alone = product_epochs_from_empty(work, fast_words, free=scores, longest=without_weights)
+    alone = where(small & (units <= 1.0), alone, 0.0)
+    best = larger(alone, best_over_epochs(lengths, leading, fast_words, units, free=scores))
     return larger(best, whole_product_words(scores, d + value_dim, few, fast_words, units))
 
 
@@ -32,7 +36,8 @@ def fused_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
     """Both products count when the fast memory is small, even if scores may be recomputed.
 
     Theorem: for 18M <= 11d², words >= 2 Z (d + dv)/sqrt(M) - Z - M, for 3M <= 5d² with sqrt(d² - 3M/10) for d. Shorter
-    epochs serve up to M = 5d²/2.
+    epochs serve up to M = 5d²/2. On one fast memory also M + k T - Z, if k ((M + T + 1)/3)^1.5 < Z (d + dv) and
+    M + T < 11d²/6: about 2 Z (d + dv)/sqrt(M + 1) - Z + M.
     Assumes: as output epochs, and a score occupies a word when it is used.
     Regime: fast memory up to about 3d²/2; approaches 4 Z d/sqrt(M) for equal widths.
     Proof: docs/theory/fused_epochs.md

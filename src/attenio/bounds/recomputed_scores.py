@@ -1,7 +1,7 @@
 """Recomputed scores: every column of the values pays for its share of the score it is multiplied with."""
 
-from attenio.bounds.epochs import product_epochs
-from attenio.bounds.floats import Floats, root, where
+from attenio.bounds.epochs import product_epochs, product_epochs_from_empty
+from attenio.bounds.floats import Floats, larger, root, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
 from attenio.workload import Workload
 
@@ -22,24 +22,27 @@ def recomputed_score_words(
 ) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""
     products = scores * counted_products(d, value_dim)
-    return product_epochs(products, fast_words, units, free=scores, fraction=1.0)
+    alone = where(units > 1.0, 0.0, product_epochs_from_empty(products, fast_words, free=scores))
+    return larger(alone, product_epochs(products, fast_words, units, free=scores, fraction=1.0))
 
 
 def recomputed_scores(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
     """Both products count at any size of fast memory, however often scores are recomputed.
 
-    Theorem: words >= 2 Z (d + dv)/sqrt(M + 1) - Z - M - 2 for dv <= d; 2 sqrt(d dv) in the place of d + dv for dv > d.
+    Theorem: words >= M + k T - Z if k is whole, T > 0 and k ((M + T + 1)/3)^1.5 < Z G, G = d + dv for dv <= d and
+    2 sqrt(d dv) for dv > d: about 2 Z G/sqrt(M + 1) + M - Z. On each of several units - M - 2 takes the place of M.
     Assumes: as fused epochs.
     Regime: strongest from about d²/2 up to M = (d + dv)², where it meets Z (d + dv)²/M, the leading term of AttenIO's.
     Proof: docs/theory/recomputed_scores.md
 
     >>> recomputed_scores(Workload(n=1024, d=64), 4096).words
-    3141119
+    3149312
     """
     d, value_dim = workload.d, workload.value_dim
     sizes = float(workload.scores), float(d), float(value_dim), float(fast_words), float(units)
     counted = "(d+dv)" if value_dim <= d else "2 √(d dv)"
-    small = f"fast memory up to (d+dv)²: 2 Z {counted}/√(M+1) - Z - {all_units(units)} - {2 * units}"
+    more = "+ M, up to whole numbers" if units == 1 else f"- {all_units(units)} - {2 * units}"
+    small = f"fast memory up to (d+dv)²: 2 Z {counted}/√(M+1) - Z {more}"
     return LowerBound(
         theorem="recomputed-scores",
         words=int(recomputed_score_words(*sizes)),

@@ -5,12 +5,11 @@ from math import sqrt
 from typing import NamedTuple
 
 from attenio.bounds.backward.five_products import counted_apart
-from attenio.bounds.epochs import products_per_epoch, whole_words
-from attenio.bounds.floats import Floats, cube_root, larger, root, where
+from attenio.bounds.epochs import product_epochs_from_empty, whole_words
+from attenio.bounds.floats import Floats, larger, root, where
 from attenio.bounds.lower_bound import MAKES_SCORES, OWN_SUMS, LowerBound, Strength
 from attenio.bounds.mask_edges import Edges, edges_of
 from attenio.bounds.recomputed_scores import counted_products
-from attenio.bounds.whole_epochs import best_whole_epochs
 from attenio.workload import Direction, Workload
 
 # What a score at an edge counts among those within: no more than the root of a half.
@@ -21,8 +20,6 @@ _MOST_SQUARES = 2.0
 _WHERE_GIVEN = (0.838, 0.9, 0.95)
 # Where no score is within, none is at an edge.
 _TINY = 1e-9
-# Words that edges are worth may be most of a budget: roots in floating point are this much less before.
-_SAFETY = 1.0 - 1e-12
 
 # The widths d and dv, and the words of fast memory.
 Sizes = tuple[Floats, Floats, Floats]
@@ -86,7 +83,7 @@ def words_at_edges(edges: Edges, sizes: Sizes, direction: Direction, *, saved: b
         if saved:
             best = larger(best, _where_given(edges, sizes[2], weighed, counted.made))
         else:
-            best = larger(best, _whole_epochs(sizes[2], weighed) - free)
+            best = larger(best, product_epochs_from_empty(weighed.work, sizes[2], weighed.beyond, free))
     return where(edges.deepest >= 1.0, best, 0.0)
 
 
@@ -96,18 +93,6 @@ class _Weighed(NamedTuple):
     work: Floats
     beyond: Floats
     early: Floats
-
-
-def _whole_epochs(fast_words: Floats, weighed: _Weighed) -> Floats:
-    """M + k T for the best k epochs that do not do all; the clock may pass the end of one by less than a word."""
-    work, beyond = weighed.work, weighed.beyond
-
-    def budget(part: Floats) -> Floats:
-        side = cube_root(part)
-        return 3.0 * side * side * _SAFETY - beyond - 1.0
-
-    count = work / products_per_epoch(3.0 * (fast_words + 1.0 + beyond))
-    return best_whole_epochs((count,), work, budget, fast_words)
 
 
 def _where_given(edges: Edges, fast_words: Floats, weighed: _Weighed, made: Floats) -> Floats:

@@ -1,13 +1,16 @@
 """Five products: no epoch does more than the lemma says, whatever shares of its pairs are made afresh."""
 
+from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from attenio.bounds import bounds_for, largest_ordinary
-from attenio.bounds.backward.five_products import five_products
+from attenio.bounds.backward.five_products import counted_apart, five_product_words, five_products
 from attenio.bounds.recomputed_scores import counted_products
 from attenio.bounds.whole_products import (
     _FIVE_LENGTHS,
@@ -16,7 +19,9 @@ from attenio.bounds.whole_products import (
     _best_epochs,
     most_whole_products,
 )
-from attenio.planning import training_plan_for
+from attenio.dataflows import execute
+from attenio.errors import DoesNotFit
+from attenio.planning import best_plan_for, training_plan_for
 from attenio.planning.training import Saved
 from attenio.workload import Workload
 
@@ -56,7 +61,7 @@ def test_it_counts_four_and_a_half_products_and_is_the_largest_up_to_twice_d_squ
     for share in (0.05, 0.3, 1, 2):
         fast_words = int(share * d * d)
         words = five_products(workload, fast_words).words
-        stated = 9.003 * workload.scores * d / (fast_words + 1) ** 0.5 - 2 * workload.scores - fast_words - 2
+        stated = 9.003 * workload.scores * d / (fast_words + 1) ** 0.5 - 2 * workload.scores + 0.999 * fast_words
         assert stated <= words <= stated * 1.001
         assert largest_ordinary(bounds_for(workload, fast_words)).theorem == "five-products"
 
@@ -71,7 +76,7 @@ def test_what_products_count_is_close_to_the_best_choice(d: int, dv: int) -> Non
         for p, q in zip(early.tolist(), late.tolist(), strict=True)
     )
     bound = five_products(workload, fast_words, units=1)
-    counted = (bound.words + 2 * workload.scores + fast_words + 2) * np.sqrt(fast_words + 1) / (2 * workload.scores)
+    counted = (bound.words + 2 * workload.scores - fast_words) * np.sqrt(fast_words + 1) / (2 * workload.scores)
     assert best * 0.999 <= counted <= best * (1 + 1e-6)
 
 
@@ -97,6 +102,48 @@ def test_no_second_pass_moves_less_than_its_own_bound(n: int, d: int, fast_words
             step = training_plan_for(workload, fast_words, saved=saved.value)
             assert step.backward.gap >= 1, saved
     assert training_plan_for(workload, fast_words).backward.gap >= 1
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.integers(1, 4000), st.integers(8, 64), st.integers(8, 64), st.floats(-4, 6))
+def test_on_one_fast_memory_it_says_what_the_best_whole_epochs_say(n: int, d: int, dv: int, memory: float) -> None:
+    fast_words, scores = max(17, round(d * dv * 2.0**memory)), n * n  # whole numbers of words are ahead up to 16
+    words = five_products(Workload(n=n, d=d, value_dim=dv, direction="backward"), fast_words).words
+    counted, room = max(one + other for one, other in counted_apart(float(d), float(dv))), fast_words + 1
+    work = scores * counted
+    near = np.unique(np.maximum(np.floor(work / room**1.5) + np.arange(-2, 4), 1))
+    lengths = 3 * (work / near) ** (2 / 3) - room
+    several = np.where(lengths > 0, fast_words + near * lengths, 0.0).max() - 2 * scores
+    alone = 3 * work ** (2 / 3) - 2 * scores  # one epoch, which every run is
+    assert words <= max(0, several, alone) + 1 + 1e-9 * scores
+    assert words >= several * (1 - 1e-9) - 1e-9 * scores
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(
+    st.sampled_from(["backward", "training"]),
+    st.sampled_from(["dense", "causal", "window:5"]),
+    st.integers(5, 60),
+    st.integers(1, 12),
+    st.integers(1, 12),
+    st.floats(-4, 4),
+)
+def test_no_plan_moves_less(direction: str, mask: str, n: int, d: int, dv: int, memory: float) -> None:
+    fast_words = max(3, round((d + dv) ** 2 * 2.0**memory))
+    workload = Workload(n=n, d=d, value_dim=dv, mask=mask, direction=direction)
+    words = five_products(workload, fast_words).words
+    with suppress(DoesNotFit):
+        if direction == "backward":
+            plan = best_plan_for(workload, fast_words)
+            assert words <= execute(plan).moved_words == plan.moved_words
+        else:
+            assert words <= training_plan_for(workload, fast_words).moved_words
+
+
+def test_arrays_say_what_floats_say() -> None:
+    sizes = (1.0, 4.0, 64.0, 100.0), (1.0, 64.0, 300.0), (1.0, 2.0, 3.0, 16.0, 100.0, 4096.0, 65536.0, 1e7), (1.0, 2.0)
+    points = list(product((1.0, 1e3, 3e7, 1e9), *sizes))
+    assert five_product_words(*np.array(points).T).tolist() == [five_product_words(*point) for point in points]
 
 
 @lru_cache(maxsize=1)
@@ -149,7 +196,10 @@ def test_its_regime_names_the_formula_that_it_reaches(d: int, dv: int, units: in
         bound = five_products(workload, fast_words, units=units)
         if bound.regime.startswith("2 Z G"):
             counted = float(bound.regime.rpartition("= ")[2])
-            least = 2 * workload.scores * (counted / np.sqrt(fast_words + 1) - 1) - units * (fast_words + 2)
+            more = -units * (fast_words + 2)
+            if units == 1:
+                more = fast_words - (fast_words + 1) ** 2.5 / (8 * workload.scores * counted)
+            least = 2 * workload.scores * (counted / np.sqrt(fast_words + 1) - 1) + more
             assert bound.words >= least * (1 - 1e-5)
         else:
             assert "weak above" in bound.regime

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from math import sqrt
 
-from attenio.bounds.epochs import product_epochs
-from attenio.bounds.floats import Floats, larger, smaller
+from attenio.bounds.epochs import product_epochs, product_epochs_from_empty
+from attenio.bounds.floats import Floats, larger, smaller, where
 from attenio.bounds.lower_bound import MAKES_SCORES, LowerBound, Strength, all_units, between_units
 from attenio.bounds.recomputed_scores import counted_products
 from attenio.bounds.whole_products import budget_without_fresh_pairs, whole_product_words
@@ -30,7 +30,9 @@ def _counted(d: Floats, value_dim: Floats) -> Floats:
 
 def five_product_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats."""
-    best = product_epochs(scores * _counted(d, value_dim), fast_words, units, free=2.0 * scores, fraction=1.0)
+    work = scores * _counted(d, value_dim)
+    alone = where(units > 1.0, 0.0, product_epochs_from_empty(work, fast_words, free=2.0 * scores))
+    best = larger(alone, product_epochs(work, fast_words, units, free=2.0 * scores, fraction=1.0))
     products, narrow = 3.0 * d + 2.0 * value_dim, smaller(d, value_dim)
     return larger(
         best, whole_product_words(scores, products, budget_without_fresh_pairs(narrow), fast_words, units, five=True)
@@ -40,18 +42,20 @@ def five_product_words(scores: Floats, d: Floats, value_dim: Floats, fast_words:
 def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
     """The products of scores and of dP count beside those of the three gradients, at any size of fast memory.
 
-    Theorem: words >= 2 Z G/sqrt(M + 1) - 2 Z - M - 2 with G = 4.50 d for equal widths; up to 16 words G counts all five
-    products, in whole numbers.
+    Theorem: words >= M + k T - 2 Z if k is whole, T > 0 and k ((M + T + 1)/3)^1.5 < Z G, G = 4.50 d for equal widths:
+    about 2 Z G/sqrt(M + 1) - 2 Z + M. On each of several units - M - 2 takes the place of M. Up to 16 words G counts
+    all five products, in whole numbers.
     Assumes: as fused-gradient-epochs; no probability is given, scores are made in the run.
     Regime: fast memory up to about 3d².
     Proof: docs/theory/backward_five_products.md
 
     >>> five_products(Workload(n=1024, d=64, direction="backward"), 4096).words
-    7338648
+    7346842
     """
     sizes = float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words), float(units)
     counted = _counted(*sizes[1:3])
-    small = f"2 Z G/√(M+1) - 2 Z - {all_units(units)} - {2 * units}, G = {counted:.6g}"
+    more = "+ M, up to whole numbers" if units == 1 else f"- {all_units(units)} - {2 * units}"
+    small = f"2 Z G/√(M+1) - 2 Z {more}, G = {counted:.6g}"
     return LowerBound(
         theorem="five-products",
         words=int(five_product_words(*sizes)),
