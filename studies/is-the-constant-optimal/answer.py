@@ -45,7 +45,7 @@ def whole_table(solved: Solved) -> list[str]:
             best = min(flows, key=flows.get) if flows else ""
             cells = [_cell(solved, form, shape, red) for form in FORMS.values()]
             counted = [flows.get("attenio", "-"), f"{flows[best]} ({best})" if best else "-"]
-            bounds = [facts["absolute_bounds"][theorem] for theorem in theorems]
+            bounds = [facts["absolute_bounds"].get(theorem, 0) for theorem in theorems]
             lines.append(_line([f"{rows} x {keys}", d, red, *cells, *counted, *bounds]))
     return lines
 
