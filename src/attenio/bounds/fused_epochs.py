@@ -37,7 +37,7 @@ def fused_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
 
     Theorem: for 18M <= 11d², words >= 2 Z (d + dv)/sqrt(M) - Z - M, for 3M <= 5d² with sqrt(d² - 3M/10) for d. Shorter
     epochs serve up to M = 5d²/2. On one fast memory also M + k T - Z, if k ((M + T + 1)/3)^1.5 < Z (d + dv) and
-    M + T < 11d²/6: about 2 Z (d + dv)/sqrt(M + 1) - Z + M.
+    M + T < 11d²/6: about 2 Z (d + dv)/sqrt(M + 1) - Z + M up to M = (Z (d + dv))^(2/3).
     Assumes: as output epochs, and a score occupies a word when it is used.
     Regime: fast memory up to about 3d²/2; approaches 4 Z d/sqrt(M) for equal widths.
     Proof: docs/theory/fused_epochs.md

@@ -63,6 +63,13 @@ def all_units(units: int) -> str:
     return "M" if units == 1 else f"{units} M"
 
 
+def beside_leading_words(work: float, fast_words: int, units: int) -> str:
+    """What product epochs have beside the words of so much work: M more, unless one epoch may do it all."""
+    if units == 1 and (fast_words + 1) ** 3 <= work**2:
+        return "+ M, up to whole numbers"
+    return f"- {all_units(units)} - {2 * units}"
+
+
 def entries_in_words(entries: int) -> tuple[str, ...]:
     """What a bound assumes where entries of keys and values share words."""
     shared = f"{entries} entries of a key or value share a word; a query's entry, a score and a sum take one each"

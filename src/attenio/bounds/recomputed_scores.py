@@ -2,7 +2,7 @@
 
 from attenio.bounds.epochs import product_epochs, product_epochs_from_empty
 from attenio.bounds.floats import Floats, larger, root, where
-from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, between_units
+from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, beside_leading_words, between_units
 from attenio.workload import Workload
 
 
@@ -30,7 +30,8 @@ def recomputed_scores(workload: Workload, fast_words: int, *, units: int = 1) ->
     """Both products count at any size of fast memory, however often scores are recomputed.
 
     Theorem: words >= M + k T - Z if k is whole, T > 0 and k ((M + T + 1)/3)^1.5 < Z G, G = d + dv for dv <= d and
-    2 sqrt(d dv) for dv > d: about 2 Z G/sqrt(M + 1) + M - Z. On each of several units - M - 2 takes the place of M.
+    2 sqrt(d dv) for dv > d: about 2 Z G/sqrt(M + 1) + M - Z up to M = (Z G)^(2/3). On each of several units, and
+    beyond, - M - 2 takes the place of M.
     Assumes: as fused epochs.
     Regime: strongest from about d²/2 up to M = (d + dv)², where it meets Z (d + dv)²/M, the leading term of AttenIO's.
     Proof: docs/theory/recomputed_scores.md
@@ -41,7 +42,7 @@ def recomputed_scores(workload: Workload, fast_words: int, *, units: int = 1) ->
     d, value_dim = workload.d, workload.value_dim
     sizes = float(workload.scores), float(d), float(value_dim), float(fast_words), float(units)
     counted = "(d+dv)" if value_dim <= d else "2 √(d dv)"
-    more = "+ M, up to whole numbers" if units == 1 else f"- {all_units(units)} - {2 * units}"
+    more = beside_leading_words(sizes[0] * counted_products(*sizes[1:3]), fast_words, units)
     small = f"fast memory up to (d+dv)²: 2 Z {counted}/√(M+1) - Z {more}"
     return LowerBound(
         theorem="recomputed-scores",

@@ -5,7 +5,7 @@ from math import sqrt
 
 from attenio.bounds.epochs import product_epochs, product_epochs_from_empty
 from attenio.bounds.floats import Floats, larger, smaller, where
-from attenio.bounds.lower_bound import MAKES_SCORES, LowerBound, Strength, all_units, between_units
+from attenio.bounds.lower_bound import MAKES_SCORES, LowerBound, Strength, beside_leading_words, between_units
 from attenio.bounds.recomputed_scores import counted_products
 from attenio.bounds.whole_products import budget_without_fresh_pairs, whole_product_words
 from attenio.workload import Workload
@@ -43,8 +43,8 @@ def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     """The products of scores and of dP count beside those of the three gradients, at any size of fast memory.
 
     Theorem: words >= M + k T - 2 Z if k is whole, T > 0 and k ((M + T + 1)/3)^1.5 < Z G, G = 4.50 d for equal widths:
-    about 2 Z G/sqrt(M + 1) - 2 Z + M. On each of several units - M - 2 takes the place of M. Up to 16 words G counts
-    all five products, in whole numbers.
+    about 2 Z G/sqrt(M + 1) - 2 Z + M up to M = (Z G)^(2/3). On each of several units, and beyond, - M - 2 takes the
+    place of M. Up to 16 words G counts all five products, in whole numbers.
     Assumes: as fused-gradient-epochs; no probability is given, scores are made in the run.
     Regime: fast memory up to about 3d².
     Proof: docs/theory/backward_five_products.md
@@ -54,7 +54,7 @@ def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     """
     sizes = float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words), float(units)
     counted = _counted(*sizes[1:3])
-    more = "+ M, up to whole numbers" if units == 1 else f"- {all_units(units)} - {2 * units}"
+    more = beside_leading_words(sizes[0] * counted, fast_words, units)
     small = f"2 Z G/√(M+1) - 2 Z {more}, G = {counted:.6g}"
     return LowerBound(
         theorem="five-products",
