@@ -3,7 +3,7 @@
 Everything works on integers and on arrays of many cases.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ from attenio.masks.patterns.sums import clip, floor_div, larger, smaller, where
 from attenio.planning.words.turn_rooms import FEW, NEVER
 
 Ints = NDArray[np.int64]
+# Keys that have left before a tile, and after it.
+Tile = tuple[Counts, Counts]
 # So many numbers are tried about where words bend, for rounding; and where so many tiles begin to need more rows.
 _ROUNDS = 6
 _BENDS = 6
@@ -54,7 +56,7 @@ def cut(phase: AllKeys, shape: tuple[Counts, Counts], sizes: Sizes) -> Sizes:
     return Sizes(smaller(sizes.keys, shape[1]), smaller(sizes.rows, phase.group * shape[0]))
 
 
-def _tiles(phase: AllKeys, keys: Counts, first: Counts) -> Iterator[tuple[Counts, Counts]]:
+def _tiles(phase: AllKeys, keys: Counts, first: Counts) -> Iterator[Tile]:
     """Keys that have left before a tile, and after it, the last tile first; none where there are no more tiles."""
     times, after = phase.per_sum // phase.per_key, keys
     while after > 0 if type(after) is int else np.any(after > 0):
@@ -67,18 +69,26 @@ def _tiles(phase: AllKeys, keys: Counts, first: Counts) -> Iterator[tuple[Counts
 def held_words(phase: AllKeys, shape: tuple[Counts, Counts], sizes: Sizes) -> Counts:
     """Words held at once."""
     keys, rows = cut(phase, shape, sizes)
+    return _held_by_tiles(phase, shape[1], _tiles(phase, shape[1], keys)) + rows * phase.per_row
+
+
+def _held_by_tiles(phase: AllKeys, keys: Counts, tiles: Iterable[Tile]) -> Counts:
     most = 0 * keys
-    for before, after in _tiles(phase, shape[1], keys):
-        most = larger(most, (shape[1] - before) * phase.per_key + (after - before) * phase.per_sum)
-    return most + rows * phase.per_row + phase.beside
+    for before, after in tiles:
+        most = larger(most, (keys - before) * phase.per_key + (after - before) * phase.per_sum)
+    return most + phase.beside
 
 
 def words_of_tiles(phase: AllKeys, shape: tuple[Counts, Counts], sizes: Sizes) -> Counts:
     """Words of all rows that come again: before a tile as many positions have come as keys have left."""
     keys, rows = cut(phase, shape, sizes)
-    words = last = 0 * (keys + rows)
-    for before, _ in _tiles(phase, shape[1], keys):
-        again = larger(phase.group * smaller(shape[0], before) - rows, 0)
+    return _words_beside(phase, shape[0], rows, _tiles(phase, shape[1], keys))
+
+
+def _words_beside(phase: AllKeys, positions: Counts, rows: Counts, tiles: Iterable[Tile]) -> Counts:
+    words = last = 0 * rows
+    for before, _ in tiles:
+        again = larger(phase.group * smaller(positions, before) - rows, 0)
         words, last = words + phase.loads * again, larger(last, again)
     return words + phase.once * last
 
@@ -99,13 +109,14 @@ def best_all_keys(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Coun
     most = smaller(floor_div(free, phase.per_sum) + 1, shape[1])
     best, found = 0 * most + NEVER, Sizes(0 * most, 0 * most)
     for keys in _tried(phase, shape, free, most):
-        first = larger(keys, 1)
-        rows = floor_div(fast_words - held_words(phase, shape, Sizes(first, 0)), phase.per_row)
+        first = smaller(larger(keys, 1), shape[1])
+        tiles = tuple(_tiles(phase, shape[1], first))
+        rows = floor_div(fast_words - _held_by_tiles(phase, shape[1], tiles), phase.per_row)
         sizes = Sizes(first, larger(smaller(rows, phase.group * shape[0]), 0))
         fits = (keys >= 1) & (keys <= most) & (rows >= 0)
         if fits is False or not np.any(fits):
             continue
-        words = where(fits, words_of_tiles(phase, shape, sizes), NEVER)
+        words = where(fits, _words_beside(phase, shape[0], sizes.rows, tiles), NEVER)
         less = words < best
         best = where(less, words, best)
         found = Sizes(*(where(less, new, old) for new, old in zip(sizes, found, strict=True)))
