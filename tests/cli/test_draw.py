@@ -31,6 +31,14 @@ def test_the_gallery_has_every_picture() -> None:
         (("draw", "tile"), "unknown picture 'tile'; did you mean tiles?"),
         (("draw", "tiles", "--out", "x.png"), "does not end in .svg"),
         (("draw", "words", "--direction", "training"), "a picture is of one pass"),
+        (
+            ("draw", "words", "--direction", "backward"),
+            "the picture words is of a forward pass; use --direction forward",
+        ),
+        (
+            ("draw", "moves", "--direction", "backward"),
+            "the picture moves is of a forward pass; use --direction forward",
+        ),
         (("draw", "roofline", "--fast-bytes", "64KB"), "states no rates, so it has no roof"),
         (("draw", "words", "--tolerance", "0.1"), "pictures are of exact attention"),
     ],

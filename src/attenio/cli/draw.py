@@ -11,6 +11,7 @@ from attenio.cli.output import check_place, print_json
 from attenio.cli.question import DEFAULT_N, DataflowName, Question, asking, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.names import member_named
+from attenio.workload import Direction
 
 
 class Picture(Enum):
@@ -61,6 +62,8 @@ def draw(
         drawn = roofs
     else:
         plan = best_plan(workload, machine, dataflow=dataflow_named(dataflow))
+        if chosen is Picture.MOVES and workload.direction is not Direction.FORWARD:
+            raise InvalidInput("the picture moves is of a forward pass; use --direction forward, or draw tiles")
         drawn = tiles_svg(plan) if chosen is Picture.TILES else moves_svg(small_plan(plan))
     write_atomically(out, drawn)
     if as_json:

@@ -67,7 +67,7 @@ def test_frames_of_a_small_plan_move_its_words_and_hold_only_rows_that_are_there
 def test_a_gradient_has_tiles_and_no_curve() -> None:
     workload = Workload(n=256, d=16, direction="backward")
     assert "(backward)" in described(tiles_svg(best_plan(workload, Machine.with_fast_bytes("16K"))))
-    with pytest.raises(InvalidInput, match="no lines for backward"):
+    with pytest.raises(InvalidInput, match="of a forward pass; use --direction forward"):
         words_svg(workload, 4096)
 
 

@@ -17,8 +17,8 @@ def words_in_order(forward: Words, backward: Words, fast_words: Words, units: Wo
 def step_in_order(forward: LowerBound, backward: LowerBound, fast_words: int, *, units: int = 1) -> LowerBound:
     """The floor under every training step that reads dO after it has written O, from bounds of its passes.
 
-    Theorem: words >= what a bound says of the forward pass + what compulsory traffic, an epoch argument, single stays
-    or short periods say of the backward pass, whatever was saved, - M.
+    Theorem: words >= what a bound says of the forward pass + what compulsory traffic, an epoch argument, single stays,
+    short periods or tiles at edges say of the backward pass, whatever was saved, - M.
     Assumes: as the two bounds; no entry of dO exists before all of O is in slow memory, as a loss of O has it.
     Regime: any fast memory; adds to the other bounds of a step where inputs and outputs count beside the products.
     Proof: docs/theory/backward_training.md
@@ -34,7 +34,7 @@ def step_in_order(forward: LowerBound, backward: LowerBound, fast_words: int, *,
         words=words_in_order(forward.words, backward.words, fast_words, units),
         strength=Strength.ORDINARY,
         covers=forward.covers if forward.covers == OWN_ROW_SUMS else OWN_SUMS,
-        regime=f"{forward.theorem} forward + {backward.theorem} backward - M",
+        regime=f"{forward.theorem} forward + {backward.theorem} backward, whatever was saved, - M",
         assumptions=(
             *dict.fromkeys((*forward.assumptions, *backward.assumptions)),
             "dO comes after the whole of O, of which the loss is made",

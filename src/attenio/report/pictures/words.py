@@ -28,7 +28,7 @@ class _Line:
 def words_svg(workload: Workload, fast_words: int) -> str:
     """The picture for fast memories around one of ``fast_words`` words, which it marks, with its gaps in words."""
     if workload.direction is not Direction.FORWARD:
-        raise InvalidInput(f"this picture is of the forward pass; it has no lines for {workload.direction.value}")
+        raise InvalidInput("the picture words is of a forward pass; use --direction forward, or draw tiles")
     middle = max(fast_words, 64)
     steps = _OCTAVES * _POINTS_PER_OCTAVE
     sizes = sorted({round(middle * 2.0 ** ((k - steps // 2) / _POINTS_PER_OCTAVE)) for k in range(steps + 1)})
