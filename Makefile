@@ -84,7 +84,7 @@ gpu: $(VENV)/.developing ## tests that need a Hopper GPU, in eight processes
 
 instructions: $(VENV)/.developing ## compile every Hopper kernel anew, without a GPU, and record the instructions; minutes
 	rm -f tests/kernels/*/instructions.json
-	RECORD_INSTRUCTIONS=1 $(BIN)/pytest tests/kernels/hopper tests/kernels/triton -k 'tensor_core or spills_nothing'
+	RECORD_INSTRUCTIONS=1 $(BIN)/pytest tests/kernels/hopper tests/kernels/triton -k 'tensor_core or spills'
 
 fuzz: $(VENV)/.developing ## random calls of attention() against the definition: make fuzz TIME=600 SEED=7
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(or $(TIME),60) --seed $(or $(SEED),0)
