@@ -1,4 +1,3 @@
-from contextlib import suppress
 from itertools import product
 
 import numpy as np
@@ -9,11 +8,9 @@ from attenio.bounds.epochs import products_per_epoch
 from attenio.bounds.fused_epochs import fused_epoch_words, fused_epochs
 from attenio.bounds.one_shot import one_shot
 from attenio.bounds.whole_products import LARGEST_FAST_WORDS
-from attenio.dataflows import execute
-from attenio.errors import DoesNotFit
-from attenio.planning import best_plan_for
-from attenio.planning.training import training_plan_for
 from attenio.workload import Workload
+
+from .small_memories import best_whole_epochs, few_positions, moves_no_less_when_run
 
 laws = settings(max_examples=26, deadline=None, derandomize=True)
 
@@ -113,34 +110,17 @@ def test_on_one_fast_memory_it_says_what_the_best_whole_epochs_say(n: int, d: in
     fast_words, scores = max(149, int(share * d * d)), n * n  # whole products are ahead up to 148
     words = fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words).words
     several = fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words, units=2).words
-    work, room = scores * (d + dv), fast_words + 1
-    near = np.unique(np.maximum(np.floor(work / room**1.5) + np.arange(-2, 4), 1))
-    budgets = 3 * (work / near) ** (2 / 3)
-    fits = (budgets > room) & (budgets <= 11 * d * d // 6)
-    best = np.where(fits, fast_words + near * (budgets - room), 0).max() - scores
+    work = scores * (d + dv)
+    best = best_whole_epochs(work, fast_words, 11 * d * d // 6) - scores
     assert several <= words <= max(best + 1 + 1e-9 * work, several + fast_words)
     assert words >= best - 1e-9 * work
 
 
 @laws
-@given(
-    st.sampled_from(["forward", "training"]),
-    st.sampled_from(["dense", "causal", "window:5"]),
-    st.integers(5, 60),
-    st.integers(2, 16),
-    st.integers(1, 24),
-    st.floats(0.01, 2.5),
-)
-def test_no_plan_moves_less(direction: str, mask: str, n: int, d: int, dv: int, share: float) -> None:
-    fast_words = max(3, int(share * d * d))
-    workload = Workload(n=n, d=d, value_dim=dv, mask=mask, direction=direction)
-    words = fused_epochs(workload, fast_words).words
-    with suppress(DoesNotFit):
-        if direction == "forward":
-            plan = best_plan_for(workload, fast_words)
-            assert words <= execute(plan).moved_words == plan.moved_words
-        else:
-            assert words <= training_plan_for(workload, fast_words).moved_words
+@given(few_positions("forward", narrowest=2, widest=(16, 24)), st.floats(0.01, 2.5))
+def test_no_plan_moves_less(workload: Workload, share: float) -> None:
+    fast_words = max(3, int(share * workload.d**2))
+    moves_no_less_when_run(workload, fast_words, fused_epochs(workload, fast_words).words)
 
 
 def test_arrays_say_what_floats_say() -> None:

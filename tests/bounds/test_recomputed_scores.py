@@ -1,6 +1,5 @@
 """Recomputed scores: the lemmas of the proof on random runs that recompute, and the bound beside its neighbours."""
 
-from contextlib import suppress
 from itertools import product
 
 import numpy as np
@@ -11,13 +10,10 @@ from hypothesis import strategies as st
 from attenio.bounds.fused_epochs import fused_epochs
 from attenio.bounds.one_shot import one_shot
 from attenio.bounds.recomputed_scores import counted_products, recomputed_score_words, recomputed_scores
-from attenio.dataflows import execute
-from attenio.errors import DoesNotFit
-from attenio.planning import best_plan_for
-from attenio.planning.training import training_plan_for
 from attenio.workload import Workload
 
 from .random_runs import Effective, RandomRun, effective_products
+from .small_memories import best_whole_epochs, few_positions, moves_no_less_when_run
 
 laws = settings(max_examples=26, deadline=None, derandomize=True)
 
@@ -98,9 +94,7 @@ def test_on_one_fast_memory_it_says_what_the_best_whole_epochs_say(n: int, d: in
     words = recomputed_scores(Workload(n=n, d=d, value_dim=dv), fast_words).words
     work, room = scores * counted_products(float(d), float(dv)), fast_words + 1
     epochs = work / room**1.5
-    near = np.unique(np.maximum(np.floor(epochs) + np.arange(-2, 4), 1))
-    lengths = 3 * (work / near) ** (2 / 3) - room
-    several = np.where(lengths > 0, fast_words + near * lengths, 0.0).max() - scores
+    several = best_whole_epochs(work, fast_words) - scores
     alone = 3 * work ** (2 / 3) - scores  # one epoch, which every run is
     assert words <= max(0, several, alone) + 1 + 1e-9 * scores
     assert words >= several * (1 - 1e-9) - 1e-9 * scores
@@ -113,24 +107,10 @@ def test_on_one_fast_memory_it_says_what_the_best_whole_epochs_say(n: int, d: in
 
 
 @laws
-@given(
-    st.sampled_from(["forward", "training"]),
-    st.sampled_from(["dense", "causal", "window:5"]),
-    st.integers(5, 60),
-    st.integers(1, 12),
-    st.integers(1, 12),
-    st.floats(-4, 4),
-)
-def test_no_plan_moves_less(direction: str, mask: str, n: int, d: int, dv: int, memory: float) -> None:
-    fast_words = max(3, round((d + dv) ** 2 * 2.0**memory))
-    workload = Workload(n=n, d=d, value_dim=dv, mask=mask, direction=direction)
-    words = recomputed_scores(workload, fast_words).words
-    with suppress(DoesNotFit):
-        if direction == "forward":
-            plan = best_plan_for(workload, fast_words)
-            assert words <= execute(plan).moved_words == plan.moved_words
-        else:
-            assert words <= training_plan_for(workload, fast_words).moved_words
+@given(few_positions("forward"), st.floats(-4, 4))
+def test_no_plan_moves_less(workload: Workload, memory: float) -> None:
+    fast_words = max(3, round((workload.d + workload.value_dim) ** 2 * 2.0**memory))
+    moves_no_less_when_run(workload, fast_words, recomputed_scores(workload, fast_words).words)
 
 
 def test_arrays_say_what_floats_say() -> None:
