@@ -86,7 +86,7 @@ def test_without_opensta_there_is_no_power_and_a_mistake_of_it_is_told(
         installed.cell_powers(tmp_path, "pair", period=1.0, clocked=False)
 
 
-@pytest.mark.skipif(shutil.which("sta") is None, reason="OpenSTA is not installed")
+@pytest.mark.skipif(shutil.which("sta") is None, reason="OpenSTA is not installed (package opensta of Debian)")
 def test_opensta_counts_half_of_c_v2_for_every_change_of_a_load(tmp_path: Path) -> None:
     (tmp_path / "cells.lib").write_text(LIBERTY)
     (tmp_path / "netlist.v").write_text(NETLIST)
