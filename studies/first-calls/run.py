@@ -56,7 +56,9 @@ def measured(form: str) -> Iterator[tuple[str, float]]:
     from attenio import attention
     from attenio.kernels.replay import set_stand_ins
     from attenio.kernels.replay.standing_in import stand_ins_of_all_threads
+    from attenio.measurement.ending import finish_gradients_at_exit
 
+    finish_gradients_at_exit()
     set_stand_ins(True)  # as for a user
     (batch, heads, kv_heads, queries, keys, d), trains, options = FORMS[form]
     options = dict(options)

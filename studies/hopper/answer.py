@@ -51,7 +51,8 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-All rows of the front runner are of one run, at e3826e86, and all odd forms of one, at 61133412. From run to run the
+All rows of the front runner are of one machine, at 7cc0f40e, forward in one run and backward in the next, and all odd
+forms of one run, at 61133412. From run to run the
 ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were lent, one ran 16K full heads of
 128 columns backward at 0.970, the next two, with kernels that take fewer instructions, at 0.924 and 0.952.
 
@@ -60,6 +61,15 @@ until 30399f60 a graph of it could be captured before that. Since then what is t
 forward heads were concerned most, whose best kernel has no masks and is compiled last: the odd form of 2,287 tokens
 went from 0.934 to 0.964, widths of 48 and 168 columns from 0.981 and 0.972 to 0.999 and 1.000. So rows at e3826e86 may
 be less than what we reach, and not more.
+
+**One of 96 cases is under 0.97**: gradients of 1,024 causal tokens of 128 columns, 0.967 (0.974 and 0.988 in other
+runs). Of its 478 us 75 go into delta, D and clearing the accumulators of dQ, 55 into converting them, at 85 percent of
+the rate of the memory, and 340 into the gradients. A pass that clears nothing, and so is wrong, takes 20 us less: that
+was the prediction for idle warps that clear the accumulators of the next heads while these are computed, so that zeros
+need not leave L2. Measured: 6 us more causal, since a block waits for the warps that clear; and full heads of 1,024
+tokens took 1,459 in place of 670, since every head waits for the one before it. It is not taken. Programs that take
+whole heads need 560, and other numbers of heads together, or two launches, 1 to 50 percent more (run 58 of
+`tuning.json`). Between its launches the GPU waits for 0.1 to 0.6 us (run 59).
 
 **Consumers that run the same code**, half as much of it, at 128 columns (run 54): long full heads take 1 to 3 percent
 longer, causal ones up to 2, short ones as long. NVRTC compiles it in half of the time. Programs that take whole heads

@@ -74,6 +74,7 @@ def measured(case: Case) -> dict[str, Any]:
         if error is not None and name != SAME_BYTES:
             found[name]["max_abs_error"] = error(output)
         del output
+    wake(0.1)  # what was compiled since the last case left the GPU at rest
     for name, samples in samples_in_turns(graphs, repeats=REPEATS[case.part], seed=SEED).items():
         found[name]["samples_ms"] = samples
     del graphs, calls
@@ -105,10 +106,10 @@ def sampled(case: Case, row: dict[str, Any]) -> None:
     compared(row, case.flops)
 
 
-def wake() -> None:
-    """Half a second of products: a GPU that has rested is measured at other clocks than one at work."""
+def wake(seconds: float = 0.5) -> None:
+    """Products for a moment: a GPU that has rested is measured at other clocks than one at work."""
     square = torch.randn(8192, 8192, device="cuda").bfloat16()
-    until = time.monotonic() + 0.5
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         square @ square
         torch.cuda.synchronize()

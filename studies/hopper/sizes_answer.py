@@ -58,10 +58,16 @@ place of 83.5 for full heads of 197 tokens and 128 columns, 79 in place of 97 ca
 so that all tiles of a head begin together, and lengths that tiles do not divide were ranked by the kernel with masks: 1
 to 13 percent for causal heads of up to 256 tokens (run 53).
 
-**Two short forward cases of 24 are behind cuDNN**, 128 and 256 causal tokens of 128 columns, by 0.3 and 2 percent (54.3
-us, cuDNN 54.2; 57.1 and 56.0). An elementwise kernel that reads three tensors of their size and writes one takes 47.5
-us: that is the roofline, and 83 to 88 percent of the time. From one H200 to the next these ratios move by 3 percent:
-the same two were 1.04 in runs 56 and 1.05 and 1.00 in run 57 of `tuning.json`. Three things gained a little (there were
+**One short forward case of 24 is behind cuDNN**, 256 causal tokens of 128 columns, by half a percent (56.1 us, cuDNN
+55.9). An elementwise kernel that reads three tensors of its size and writes one takes 47.2 us: that is the roofline, and
+84 percent of the time. From one H200 to the next these ratios move by 3 percent, and from run to run by 1: this case was
+1.018 on the machine of run 60 of `tuning.json`, 0.991 a minute before the run that is shown, and 0.917 in a first one,
+whose processor compiled FlashAttention-4's kernels between the cases while the GPU rested (four cases were lower there
+by 6 to 9 percent, and two more under 1.0). After these runs the study was changed to keep the GPU busy for a moment
+before each case. Tiles
+that let three blocks of 128 columns share an SM cannot be compiled: each thread would have 80 registers before the
+warpgroups share them out, and products need 94. To free Q after the last product that reads it, before the softmax,
+changed nothing beyond that noise: 0.4 to 1.3 percent more or less (run 60). Three things gained a little (there were
 four cases, at 0.972 to 0.992): statistics of rows, 0.8 to 1.6 percent of the bytes, are not written where nobody wants
 them; the next entry of a list is read while the present one is computed; and a launch is prepared while the one before
 it ends, 0.2 to 0.4 us. To let its blocks begin while those of the one before still run gained 0.6 us at 128 tokens of

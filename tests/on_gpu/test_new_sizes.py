@@ -14,7 +14,9 @@ from attenio import attention
 from attenio.kernels.hopper import launch_plans
 from attenio.kernels.replay import repeating
 from attenio.kernels.replay.standing_in import stand_ins
+from attenio.measurement.ending import finish_gradients_at_exit
 
+finish_gradients_at_exit()
 warnings.filterwarnings("error", ".*(is off by|could not be compiled).*")
 
 def drawn(*shape, dtype=torch.bfloat16):
