@@ -19,15 +19,15 @@ _TEXT = """# How long does a first call take on a GPU, and one at a new size?
 compiled, 0.5 s with what is compiled on disk, 0.05 s at another length, batch or number of heads.
 
 **Measured** (`results.json`, made by `run.py`): {device}, driver {driver}, PyTorch {torch}, Triton {triton}, {runs}.
-Seconds until the GPU was done. The first two are of a call, the next two of a step
-of training after it, the last is the longest of calls and steps at another length, another batch and other heads, with
-nothing compiled before. PyTorch's own first gradient of a process comes before all of it: it imports SymPy for 1.7 s,
-whoever computes attention, and was counted here until commit 938489f. A warm disk has Python's bytecode too, which
-Python was told not to write here until commit 3b48f37. Now and then a process ended with "terminate called without an
-active exception". It is a thread of PyTorch's autograd that gives a tensor back to Python while the interpreter ends: of
-80 processes that ended right after gradients of PyTorch's own attention, 40 at once, 3 did so, and of 40 with ours 3;
-of 80 that computed one more gradient first, none. The processes of this study do since. Beside two other processes the
-first call under a soft cap took 5.10 s, where the one below was measured by itself.
+Seconds until the GPU was done. The first two are of a call, the next two of a step of training after it, the last is
+the longest of calls and steps at another length, another batch and other heads, with nothing compiled before. PyTorch's
+own first gradient of a process comes before all of it: it imports SymPy for 1.7 s, whoever computes attention, and was
+counted here until commit 938489f. A warm disk has Python's bytecode too, which Python was told not to write here until
+commit 3b48f37. Now and then a process ended with "terminate called without an active exception". It is a thread of
+PyTorch's autograd that gives a tensor back to Python while the interpreter ends: of 80 processes that ended right after
+gradients of PyTorch's own attention, 40 at once, 3 did so, and of 40 with ours 3; of 80 that computed one more gradient
+first, none. The processes of this study do since. Beside two other processes the first call under a soft cap took 5.10
+s, where the one below was measured by itself.
 
 | form | call | warm disk | training step | warm disk | other sizes |{head}
 |---|---:|---:|---:|---:|---:|{rule}

@@ -3,8 +3,7 @@
 import atexit
 
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from attenio.measurement import ending
 
