@@ -3,9 +3,9 @@
 import atexit
 
 import pytest
-import torch
 
-from attenio.measurement import ending
+ending = pytest.importorskip("attenio.measurement.ending")
+torch = ending.torch
 
 
 @pytest.fixture
