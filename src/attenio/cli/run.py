@@ -142,10 +142,6 @@ def _planned(question: Question, workload: "Workload", dataflow: str | None, til
     answered = answer(workload, machine, dataflow=chosen)
     if given is None:
         return answered
-    for name, size in given.tiles.items():
-        most = {"query_tile": workload.queries, "key_tile": workload.keys, "head_tile": workload.group}.get(name, size)
-        if size > most:
-            raise InvalidInput(f"{name} is {size:,}, and the whole problem has {most:,}; give at most that")
     bounds = tuple(given.lower_bounds) if given.reads_probabilities else answered.lower_bounds
     return replace(answered, plan=given, lower_bounds=bounds)
 

@@ -21,7 +21,7 @@ from attenio.kernels.choice import choose, features_of, place_of, workload_of
 from attenio.kernels.gpu import tensor_cores
 from attenio.machine import Machine
 from attenio.masks import Causal, Dense
-from attenio.planning import Dataflow, plan_with
+from attenio.planning import Dataflow, plan_of_tiles
 from attenio.planning.approximate.forms import best_approximate_tiles
 from attenio.planning.costs import problems_of
 from attenio.planning.plan import ApproximateDataflow
@@ -195,7 +195,7 @@ def _planned(problem: KernelProblem, degree: int, machine: str | Machine | None,
     choice = choose(problem, place)
     workload = workload_of(problem, Causal() if causal else Dense(), place.dtype)
     try:
-        exact = plan_with(workload, place.boundary, choice.dataflow, choice.tiles)
+        exact = plan_of_tiles(workload, place.boundary, choice.dataflow, choice.tiles)
     except AttenioError:  # the plan of the kernel is none of the planner's
         return None
     plans = [

@@ -12,6 +12,7 @@ from attenio.names import checked_kind
 from attenio.planning.approximate.guarantees import certificate_at
 from attenio.planning.approximating import approximate_plan, best_approximate
 from attenio.planning.costs import ROLLING_TILES, checked_dataflow, computes, cost, cost_of, problems_of, tile_names
+from attenio.planning.given_tiles import check_given_tiles, one_by_one
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity, smallest_tiles
@@ -103,7 +104,18 @@ def best_plan_for(
 
 
 def plan_with(workload: Workload, machine: Machine | str, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
-    """The plan with the caller's own tiles; DoesNotFit says how many words they would need."""
+    """The plan with the caller's own tiles; DoesNotFit says how many words they would need.
+
+    Tiles that are larger than the problem are refused, and those of which a machine has no units.
+    """
+    machine = as_machine(machine)
+    chosen = checked_dataflow(checked_workload(workload), dataflow)
+    check_given_tiles(workload, chosen, tiles, machine.granularity_of(workload.dtype))
+    return plan_of_tiles(workload, machine, chosen, tiles)
+
+
+def plan_of_tiles(workload: Workload, machine: Machine | str, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
+    """The same for tiles as kernels have them: of any size, those beyond the problem as large as it is."""
     fast_words, chosen = _fast_words(workload, machine), checked_dataflow(workload, dataflow)
     plan = _plan(workload, fast_words, chosen, tiles, rule=TileRule.GIVEN)
     if plan.peak_words > fast_words:
@@ -269,10 +281,7 @@ def _does_not_fit(
                 " attenio, or free tiles (--free-tiles)"
             )
     if dataflow in ONE_BY_ONE and not granularity.is_free:
-        return DoesNotFit(
-            f"{dataflow.value} makes one score at a time, and this machine computes with {granularity}; use attenio,"
-            " or free tiles (--free-tiles)"
-        )
+        return DoesNotFit(one_by_one(dataflow, granularity))
     words, tiles = _smallest(workload, dataflow, granularity)
     return DoesNotFit(
         f"{dataflow.value} needs at least {show_words(words)} of fast memory ({tiles}); the machine has"
