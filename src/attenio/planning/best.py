@@ -11,7 +11,7 @@ from attenio.machine import Boundary, Machine
 from attenio.names import checked_kind
 from attenio.planning.approximate.guarantees import certificate_at
 from attenio.planning.approximating import approximate_plan, best_approximate
-from attenio.planning.costs import ROLLING_TILES, checked_dataflow, computes, cost, cost_of, problems_of, tile_names
+from attenio.planning.costs import checked_dataflow, computes, cost, cost_of, problems_of, tile_names
 from attenio.planning.given_tiles import check_given_tiles, one_by_one
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
@@ -19,6 +19,7 @@ from attenio.planning.problems.tile_sizes import keeps_to_granularity, smallest_
 from attenio.planning.published import has_published_rule, published_tiles
 from attenio.planning.search.contest import applies, best_of_all
 from attenio.planning.search.dataflow import ONE_BY_ONE, allowed_forms, best_tiles, contenders
+from attenio.planning.tiles_of_masks import ROLLING_TILES
 from attenio.quantities import checked_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 
