@@ -165,3 +165,11 @@ def test_a_scale_that_overflows_is_refused_in_a_line(attenio):
     for direction in ("forward", "backward", "training"):
         said = attenio("run", "--n", "64", "--scale", "1e308", "--direction", direction, "--json")
         assert "scale is 1e+308, which makes scores overflow; use a size of at most 1" in said.mistake
+
+
+def test_the_tiles_of_a_dataflow_are_listed(attenio):
+    said = attenio("run", "--dataflow", "flat", "--tiles", "list")
+    assert (said.status, said.out) == (0, "query_tile\nquery_tile, resident_keys\n")
+    found = attenio("run", "--dataflow", "feature-gradient", "--tiles", "list", "--json").json
+    assert found["tiles"] == [["degree", "resident_states"], ["degree", "resident_states", "saved_state"]]
+    assert "name it with --dataflow" in attenio("run", "--tiles", "list").mistake

@@ -35,7 +35,11 @@ def run(
     dataflow: DataflowName = None,
     tiles: Annotated[
         str | None,
-        typer.Option("--tiles", help="Tiles of your own, with --dataflow: query_tile=64,key_tile=1.", metavar="TILES"),
+        typer.Option(
+            "--tiles",
+            help="Tiles of your own, with --dataflow: query_tile=64,key_tile=1; list names them.",
+            metavar="TILES",
+        ),
     ] = None,
     seed: Annotated[str, typer.Option("--seed", help="Seed of the random inputs.", metavar="COUNT")] = "0",
     trace: Annotated[
@@ -65,6 +69,9 @@ def run(
     if trace is not None:
         check_place(trace)
     sown = parse_seed(seed)
+    if tiles == "list":
+        _list_tiles(dataflow, as_json=as_json)
+        return
     if cache.has_pages:
         _refuse_choices_of_pages(dataflow, tiles, trace)
         PagedAnswer.of(cache.paged_workload(question, EXECUTED_N), question.chosen_machine(), seed=sown).show(
@@ -115,6 +122,20 @@ def tiles_from_text(text: str) -> "Tiles":
             raise InvalidInput(f"{name} is given twice in tiles {text!r}; keep one")
         sizes.append((name, parse_count(size, name)))
     return Tiles(tuple(sizes))
+
+
+def _list_tiles(dataflow: str | None, *, as_json: bool) -> None:
+    """The tiles that a dataflow takes, a line for every set of them."""
+    from attenio.planning.costs import tile_names
+
+    chosen = dataflow_named(dataflow)
+    if chosen is None:
+        raise InvalidInput("--tiles are those of one dataflow; name it with --dataflow")
+    every = tile_names(chosen)
+    if as_json:
+        print_json({"dataflow": chosen.value, "tiles": [list(names) for names in every]})
+        return
+    typer.echo("\n".join(", ".join(names) for names in every))
 
 
 def _refuse_choices_of_step(dataflow: str | None, tiles: str | None) -> None:

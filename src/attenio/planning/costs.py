@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
-from attenio.names import did_you_mean
+from attenio.names import closest, did_you_mean
 from attenio.planning.approximate import feature_gradient
 from attenio.planning.approximate.applies import refused_tiles, why_no_features
 from attenio.planning.approximate.forms import approximate_form
@@ -140,11 +140,7 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     """Refuse tiles that a dataflow does not take."""
     forms = tile_names(dataflow)
     if set(tiles) not in [set(names) for names in forms]:
-        wanted = ", or ".join(", ".join(names) for names in forms)
-        known = dict.fromkeys(name for names in forms for name in names)
-        hints = (did_you_mean(name, known).strip() for name in tiles if name not in known)
-        got = "; ".join([", ".join(tiles) or "none", *filter(None, hints)])
-        raise InvalidInput(f"{dataflow.value} takes the tiles {wanted}; got {got}")
+        raise InvalidInput(_unknown_tiles(dataflow, tuple(tiles), forms))
     for name, size in tiles.items():
         least = 0 if name in MAY_BE_NONE else 1
         if size < least:
@@ -158,3 +154,25 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     reason = refused_tiles(workload, dataflow, tiles) if dataflow.is_approximate else None
     if reason is not None:
         raise InvalidInput(reason)
+
+
+# So many sets of tiles are named in a line; of more, the nearest.
+_FEW_FORMS = 2
+
+
+def _unknown_tiles(dataflow: Dataflow, given: tuple[str, ...], forms: tuple[tuple[str, ...], ...]) -> str:
+    """What was probably meant by names that are no set of tiles of a dataflow, and where all sets are listed."""
+    known = dict.fromkeys(name for names in forms for name in names)
+    meant = {name if name in known else closest(name, known) for name in given}
+    alike = [names for names in forms if not meant.isdisjoint(names)] or forms[:1]
+    nearest = max(alike, key=lambda names: 2 * len(meant & set(names)) - len(names))
+    unknown = next((name for name in given if name not in known), None)
+    hint = f"; {did_you_mean(unknown, known)}" if unknown else ""
+    begin = f"unknown tile {unknown!r}{hint}" if unknown else ""
+    got = "" if unknown else f"; got {', '.join(given) or 'none'}"
+    if len(forms) <= _FEW_FORMS:
+        return f"{begin}{dataflow.value} takes the tiles {', or '.join(', '.join(names) for names in forms)}{got}"
+    return (
+        f"{begin}{dataflow.value} takes the tiles {', '.join(nearest)}, or {len(forms) - 1} other sets{got};"
+        f" 'attenio run --dataflow {dataflow.value} --tiles list' has them"
+    )
