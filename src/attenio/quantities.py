@@ -156,3 +156,12 @@ def show_digits(number: float) -> str:
     if number >= 100:
         return f"{number:,.0f}"
     return f"{number:.3g}" if number >= 0.001 else "<0.001"
+
+
+def show_number(number: float) -> str:
+    """A number of a formula: whole and in full from a thousand on, rounded down, and in six digits below.
+
+    >>> show_number(14821500.7), show_number(16.0), show_number(13.96135794)
+    ('14,821,500', '16', '13.9614')
+    """
+    return f"{int(number):,}" if number >= 1000 else f"{number:.6g}"
