@@ -107,10 +107,12 @@ def parse_bytes(text: str, name: str = "size") -> int:
 def show_count(count: int, what: str) -> str:
     """A count in full, with what it is of.
 
-    >>> show_count(1, "row"), show_count(4096, "row")
-    ('1 row', '4,096 rows')
+    >>> show_count(1, "row"), show_count(4096, "row"), show_count(2, "query")
+    ('1 row', '4,096 rows', '2 queries')
     """
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    if count == 1:
+        return f"1 {what}"
+    return f"{count:,} {what.removesuffix('y')}ies" if what.endswith("ry") else f"{count:,} {what}s"
 
 
 def show_words(words: int) -> str:

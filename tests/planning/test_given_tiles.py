@@ -115,11 +115,11 @@ def test_what_other_tiles_leave_is_an_end() -> None:
     assert "last_keys=20 leave 4 of the 24 keys; give at most 4" in refused(
         *causal, last_keys=20, key_tile=5, standing_sums=0, exchanged_positions=0
     )
-    assert "exchanged_positions is 3, and no more than 2 query rows stay at a turn" in refused(
+    assert "exchanged_positions is 3, and no more than 2 query rows may stay at a turn" in refused(
         *causal, last_keys=20, key_tile=2, standing_sums=0, exchanged_positions=3
     )
     assert "are last keys; give 0" in refused(*causal, last_keys=24, key_tile=1, standing_sums=0, exchanged_positions=3)
-    assert "no more than half of the 24 keys stay at a turn; give at most 12" in refused(
+    assert "no more than half of the 24 keys may stay at a turn; give at most 12" in refused(
         "dense", "kept-keys", stacked_rows=4, exchanged_keys=13
     )
     assert "exchanged_rows=20 take" in refused(

@@ -98,7 +98,7 @@ class Explanation:
         lines = [
             str(plan.workload),
             f"{runs:<10} {plan.dataflow.value}, {plan.tiles}, on {place.workers} of {place.machine.name}",
-            f"fast       {place.level.name} of {show_bytes(capacity)} each: {plan.fast_words:,} words of"
+            f"fast       {place.level.name} of {show_bytes(capacity)} each: {show_words(plan.fast_words)} of"
             f" {place.dtype.value}, {plan.peak_words:,} used",
             f"kernel     in {choice.language}: {settings}",
             f"moves      {show_words(plan.moved_words)}",

@@ -25,6 +25,7 @@ from attenio.planning import Dataflow, plan_of_tiles
 from attenio.planning.approximate.forms import best_approximate_tiles
 from attenio.planning.costs import problems_of
 from attenio.planning.plan import ApproximateDataflow
+from attenio.quantities import show_words
 
 _BY_FEATURES: tuple[ApproximateDataflow, ...] = (
     Dataflow.FEATURE_STATE,
@@ -97,7 +98,7 @@ class Way:
             lines.append(f"  {self.operations:,} operations approximately, {self.exact_operations:,} exactly")
         if self.words is not None and self.words.approximate is not None:
             lines.append(
-                f"  {self.words.approximate:,} words approximately ({self.words.dataflow}, {self.words.tiles}),"
+                f"  {show_words(self.words.approximate)} approximately ({self.words.dataflow}, {self.words.tiles}),"
                 f" {self.words.exact:,} exactly"
             )
         return "\n".join(lines)

@@ -86,8 +86,9 @@ class PagedWorkload:
         for keys, sharing in levels:
             if keys % page_size or keys < 1 or sharing < 1 or before % sharing:
                 raise InvalidInput(
-                    f"{keys:,} keys that {sharing:,} of {before:,} requests share are no tree; give whole pages of"
-                    f" {page_size:,} keys, and numbers of requests that divide each other"
+                    f"{show_count(keys, 'key')} that {sharing:,} of {show_count(before, 'request')} share are"
+                    " no tree; give whole pages of"
+                    f" {show_count(page_size, 'key')}, and numbers of requests that divide each other"
                 )
             for first in range(0, requests, sharing):
                 pages = range(used, used + keys // page_size)
@@ -111,7 +112,8 @@ class PagedWorkload:
         _check_pages(lengths, page_size)
         if prefix < 1 or prefix % page_size or prefix > min(lengths):
             raise InvalidInput(
-                f"a shared prefix of {prefix:,} keys is not whole pages of {page_size:,} that all requests have;"
+                f"a shared prefix of {show_count(prefix, 'key')} is not whole pages of {page_size:,} that all"
+                " requests have;"
                 f" give a multiple of {page_size:,}, up to {min(lengths) // page_size * page_size:,}"
             )
         shared, rows, used = tuple(range(prefix // page_size)), [], prefix // page_size
@@ -145,7 +147,8 @@ class PagedWorkload:
         for number, (row, begun) in enumerate(zip(self.table, self.begun.tolist(), strict=True)):
             if len(row) < begun:
                 raise InvalidInput(
-                    f"request {number} has {len(row)} pages for {self.lengths[number]:,} keys; give it {begun} of"
+                    f"request {number} has {len(row)} pages for {show_count(self.lengths[number], 'key')}; give"
+                    f" it {begun} of"
                     f" {self.page_size}"
                 )
             if min(row) < 0:
@@ -251,7 +254,7 @@ class PagedWorkload:
         more += " sinks" if self.sinks else ""
         more += "" if self.softcap is None else f" softcap={self.softcap:g}"
         return (
-            f"{len(self.lengths):,} requests of {span} keys and {sum(self.new):,} new tokens in pages of"
+            f"{show_count(len(self.lengths), 'request')} of {span} keys and {sum(self.new):,} new tokens in pages of"
             f" {self.page_size:,}, {width} heads={self.heads:,}{kv} {self.dtype.value}{more}"
         )
 
@@ -290,7 +293,7 @@ def _check_pages(lengths: tuple[int, ...], page_size: int) -> None:
     pages = sum(-(-length // size) for length in lengths)
     if pages > _MOST_PAGES:
         raise InvalidInput(
-            f"requests have {pages:,} pages of {show_count(size, 'key')} together, and tables list up to"
+            f"requests have {show_count(pages, 'page')} of {show_count(size, 'key')} together, and tables list up to"
             f" {_MOST_PAGES:,}; use larger pages, or fewer or shorter requests"
         )
 

@@ -20,7 +20,7 @@ from attenio.planning.published import has_published_rule, published_tiles
 from attenio.planning.search.contest import applies, best_of_all
 from attenio.planning.search.dataflow import ONE_BY_ONE, allowed_forms, best_tiles, contenders
 from attenio.planning.tiles_of_masks import ROLLING_TILES
-from attenio.quantities import checked_count, show_words
+from attenio.quantities import checked_count, show_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 
 
@@ -278,7 +278,8 @@ def _does_not_fit(
             return DoesNotFit(f"{dataflow.value} has nothing to split with one key; use attenio")
         if keys <= granularity.keys:
             return DoesNotFit(
-                f"{dataflow.value} has nothing to split: its {keys:,} keys make one tile of {granularity.keys}; use"
+                f"{dataflow.value} has nothing to split: its {show_count(keys, 'key')} make one tile of"
+                f" {granularity.keys}; use"
                 " attenio, or free tiles (--free-tiles)"
             )
     if dataflow in ONE_BY_ONE and not granularity.is_free:

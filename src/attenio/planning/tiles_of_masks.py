@@ -12,6 +12,7 @@ from attenio.planning.words import band_turns, dataflows
 from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.taking_turns import Sizes, TakingTurns, cut, in_hand, shape_of
 from attenio.planning.words.turn_rooms import NEVER
+from attenio.quantities import show_count
 from attenio.workload import Workload
 
 # Of dense problems, whose gradients may wait.
@@ -71,7 +72,7 @@ def _check_exchanges(given: GivenTiles) -> None:
     if "exchanged_rows" in given.tiles and not given.problems.counts.kind.staircase:
         raise InvalidInput(
             f"values give way to outputs under one causal mask with a key for every row, and {told_mask(workload)},"
-            f" with {workload.queries:,} queries and {workload.keys:,} keys; give it {instead}"
+            f" with {show_count(workload.queries, 'query')} and {show_count(workload.keys, 'key')}; give it {instead}"
         )
     if workload.values_in_keys:
         raise InvalidInput(f"values that are part of their keys cannot give way to outputs; give it {instead}")
@@ -106,7 +107,7 @@ def _check_ring(given: GivenTiles, ring: int) -> None:
         given.refuse("a ring of keys is for one dense, causal or window mask")
     if ring < band.longest_row:
         needed = int(band.longest_row)
-        raise InvalidInput(f"ring_keys is {ring:,}, and a row needs {needed:,} keys; give {needed:,}")
+        raise InvalidInput(f"ring_keys is {ring:,}, and a row needs {show_count(needed, 'key')}; give {needed:,}")
 
 
 def _check_row_ring(given: GivenTiles, ring: int) -> None:
@@ -116,7 +117,9 @@ def _check_row_ring(given: GivenTiles, ring: int) -> None:
         given.refuse("a ring of rows is for one causal or window mask")
     shared = int(counts.ring_rows.of_two)
     if ring < shared:
-        raise InvalidInput(f"ring_rows is {ring:,}, and {shared:,} rows need a key and the next one; give {shared:,}")
+        raise InvalidInput(
+            f"ring_rows is {ring:,}, and {show_count(shared, 'row')} need a key and the next one; give {shared:,}"
+        )
 
 
 def _check_turns(given: GivenTiles) -> None:

@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 from attenio.planning.plan import Tiles
 from attenio.planning.problems.problems import Problems
+from attenio.quantities import show_count
 
-# Of what there is a whole number, and tiles of it.
-_OF_ALL: tuple[tuple[str, Callable[[Problems], int], tuple[str, ...]], ...] = (
+# What there is a whole number of, what more is to be said of it, and tiles of it.
+_OF_ALL: tuple[tuple[str, str, Callable[[Problems], int], tuple[str, ...]], ...] = (
     (
-        "query rows",
+        "query row",
+        "",
         lambda problems: problems.counts.most_rows,
         (
             "query_tile",
@@ -32,7 +34,8 @@ _OF_ALL: tuple[tuple[str, Callable[[Problems], int], tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "keys",
+        "key",
+        "",
         lambda problems: problems.counts.most_keys,
         (
             "key_tile",
@@ -60,7 +63,8 @@ _OF_ALL: tuple[tuple[str, Callable[[Problems], int], tuple[str, ...]], ...] = (
         ),
     ),
     (
-        "query rows in the heads that share keys",
+        "query row",
+        " in the heads that share keys",
         lambda problems: problems.group * problems.counts.most_rows,
         (
             "stacked_rows",
@@ -72,13 +76,13 @@ _OF_ALL: tuple[tuple[str, Callable[[Problems], int], tuple[str, ...]], ...] = (
             "standing_rows",
         ),
     ),
-    ("heads that share keys", lambda problems: problems.group, ("head_tile",)),
-    ("columns of queries and keys", lambda problems: problems.d, ("key_columns", "query_columns")),
-    ("columns of queries and keys, and one of ones", lambda problems: problems.d + 1, ("coordinate_group",)),
-    ("columns of values", lambda problems: problems.value_dim, ("value_columns", "output_columns")),
-    ("columns", lambda problems: max(problems.d, problems.value_dim), ("depth_tile",)),
+    ("head", " that share keys", lambda problems: problems.group, ("head_tile",)),
+    ("column", " of queries and keys", lambda problems: problems.d, ("key_columns", "query_columns")),
+    ("column", " of queries and keys, and of ones", lambda problems: problems.d + 1, ("coordinate_group",)),
+    ("column", " of values", lambda problems: problems.value_dim, ("value_columns", "output_columns")),
+    ("column", "", lambda problems: max(problems.d, problems.value_dim), ("depth_tile",)),
 )
-_LARGEST = {name: (what, most) for what, most, names in _OF_ALL for name in names}
+_LARGEST = {name: (what, more, most) for what, more, most, names in _OF_ALL for name in names}
 
 
 def largest_size(problems: Problems, tiles: Tiles, name: str) -> tuple[int, str] | None:
@@ -94,10 +98,11 @@ def largest_size(problems: Problems, tiles: Tiles, name: str) -> tuple[int, str]
         return special
     if name not in _LARGEST:
         return None
-    what, most = _LARGEST[name]
-    if name == "value_columns" and "degree" in tiles:  # of values, and of ones
-        return problems.value_dim + 1, f"the problem has {problems.value_dim + 1:,} columns of values and of ones"
-    return most(problems), f"the problem has {most(problems):,} {what}"
+    what, more, count = _LARGEST[name]
+    most = count(problems)
+    if name == "value_columns" and "degree" in tiles:
+        most, more = most + 1, " of values and of ones"
+    return most, f"the problem has {show_count(most, what)}{more}"
 
 
 def _beside_others(problems: Problems, tiles: Tiles, name: str) -> tuple[int, str] | None:
@@ -105,23 +110,25 @@ def _beside_others(problems: Problems, tiles: Tiles, name: str) -> tuple[int, st
     rows, keys, last = problems.counts.most_rows, problems.counts.most_keys, tiles.get("last_keys", 0)
     match name:
         case "key_tile" if "last_keys" in tiles:
-            return max(1, keys - last), f"last_keys={last:,} leave {max(0, keys - last):,} of the {keys:,} keys"
+            why = f"last_keys={last:,} leave {max(0, keys - last):,} of the {show_count(keys, 'key')}"
+            return max(1, keys - last), why
         case "exchanged_positions" if "last_keys" not in tiles:
-            return rows // 2, f"no more than half of the {rows:,} query rows stay at a turn"
+            return rows // 2, f"no more than half of the {show_count(rows, 'query row')} may stay at a turn"
         case "exchanged_positions" if keys > rows or last >= keys:
-            return 0, "none stay at a turn where there are more keys than rows, or all are last keys"
+            return 0, "none may stay at a turn where there are more keys than rows, or all are last keys"
         case "exchanged_positions":
             most = min(tiles["key_tile"], rows)
-            return most, f"no more than {most:,} query rows stay at a turn, as many as key_tile has keys"
-        case "exchanged_keys":
-            return keys // 2, f"no more than half of the {keys:,} keys stay at a turn"
-        case "exchanged_rows":
-            return max(1, rows - 1), f"one of the {rows:,} query rows is left for the first tile"
-        case "exchanges":
-            most = max(1, (rows - 1) // tiles["exchanged_rows"])
             return (
                 most,
-                f"the problem has {rows:,} query rows, of which exchanged_rows={tiles['exchanged_rows']:,} take",
+                f"no more than {show_count(most, 'query row')} may stay at a turn, as many as key_tile has keys",
             )
+        case "exchanged_keys":
+            return keys // 2, f"no more than half of the {show_count(keys, 'key')} may stay at a turn"
+        case "exchanged_rows":
+            return max(1, rows - 1), f"one of the {show_count(rows, 'query row')} is left for the first tile"
+        case "exchanges":
+            most = max(1, (rows - 1) // tiles["exchanged_rows"])
+            tile = tiles["exchanged_rows"]
+            return most, f"the problem has {show_count(rows, 'query row')}, of which exchanged_rows={tile:,} take"
         case _:
             return None

@@ -1,6 +1,7 @@
 """A mask as the caller named it, and what it counts as where that is something else."""
 
 from attenio.masks import Dense, SlidingWindow
+from attenio.quantities import show_count
 from attenio.workload import Workload
 
 
@@ -14,7 +15,9 @@ def told_mask(workload: Workload) -> str:
     """
     mask, told = workload.mask, f"the mask is {workload.mask}"
     if not isinstance(mask, Dense) and all(pattern.is_dense for pattern, _ in workload.separate_patterns):
-        return f"{told}, which is dense with {'one query' if workload.queries == 1 else f'{workload.keys:,} keys'}"
+        return (
+            f"{told}, which is dense with {'one query' if workload.queries == 1 else show_count(workload.keys, 'key')}"
+        )
     if isinstance(mask, SlidingWindow) and mask.causal and mask.width >= workload.keys:
-        return f"{told}, which is causal with {workload.keys:,} keys"
+        return f"{told}, which is causal with {show_count(workload.keys, 'key')}"
     return told
