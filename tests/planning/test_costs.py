@@ -1,11 +1,13 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, Documents
+from attenio.planning import plan_with
 from attenio.planning.costs import cost, tile_names
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
@@ -138,3 +140,21 @@ def test_of_many_sets_of_tiles_the_nearest_is_named_first_and_shortly() -> None:
             cost(workload, "kept-row-gradients", Tiles.of(**dict.fromkeys(names, 1)))
         assert str(problem.value).startswith(said.format("kept-row-gradients takes the tiles"))
         assert "list' has them" in str(problem.value) and len(str(problem.value)) < 250
+
+
+@pytest.mark.parametrize("size", [4.5, float("nan"), "4", None, [4]])
+def test_a_size_is_no_number_to_be_rounded(size: object) -> None:
+    with pytest.raises(InvalidInput, match=r"^query_tile is .*; give a whole number$"):
+        Tiles.of(query_tile=size)  # type: ignore[arg-type]
+
+
+def test_sizes_of_numpy_are_taken() -> None:
+    tiles = Tiles.of(query_tile=np.int64(4), key_tile=np.array(2))  # type: ignore[arg-type]
+    assert tiles == Tiles.of(query_tile=4, key_tile=2)
+
+
+@pytest.mark.parametrize("tiles", [None, {"query_tile": 4, "key_tile": 1}, (4, 1), "query_tile=4"])
+def test_what_is_no_tiles_is_refused_in_a_line(tiles: object) -> None:
+    for ask in (cost, lambda workload, *asked: plan_with(workload, "h100", *asked)):
+        with pytest.raises(InvalidInput, match=r"^tiles is .*; give Tiles, such as Tiles.of"):
+            ask(Workload(n=8, d=2), "attenio", tiles)

@@ -69,7 +69,7 @@ def run(
     if trace is not None:
         check_place(trace)
     sown = parse_seed(seed)
-    if tiles == "list":
+    if tiles is not None and tiles.strip().lower() == "list":
         _list_tiles(dataflow, as_json=as_json)
         return
     if cache.has_pages:

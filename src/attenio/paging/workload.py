@@ -128,7 +128,8 @@ class PagedWorkload:
             new, lengths = show_value(self.new), show_value(self.lengths)
             raise InvalidInput(f"new is {new} for lengths {lengths}; give as many, none above its length")
         if self.heads % self.kv_heads:
-            raise InvalidInput(f"{self.heads} query heads cannot share {self.kv_heads} KV heads evenly")
+            heads, of_keys = show_count(self.heads, "query head"), show_count(self.kv_heads, "KV head")
+            raise InvalidInput(f"{heads} cannot share {of_keys} evenly; make kv_heads divide {self.heads:,}")
         for name in ("softcap", "scale"):
             number = getattr(self, name)
             known = isinstance(number, int | float | np.number) and not isinstance(number, bool)
@@ -254,8 +255,8 @@ class PagedWorkload:
         more += " sinks" if self.sinks else ""
         more += "" if self.softcap is None else f" softcap={self.softcap:g}"
         return (
-            f"{show_count(len(self.lengths), 'request')} of {span} keys and {sum(self.new):,} new tokens in pages of"
-            f" {self.page_size:,}, {width} heads={self.heads:,}{kv} {self.dtype.value}{more}"
+            f"{show_count(len(self.lengths), 'request')} of {span} keys and {show_count(sum(self.new), 'new token')} in"
+            f" pages of {self.page_size:,}, {width} heads={self.heads:,}{kv} {self.dtype.value}{more}"
         )
 
 

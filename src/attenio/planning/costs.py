@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
-from attenio.names import closest, did_you_mean
+from attenio.names import checked_kind, closest, did_you_mean
 from attenio.planning.approximate import feature_gradient
 from attenio.planning.approximate.applies import refused_tiles, why_no_features
 from attenio.planning.approximate.forms import approximate_form
@@ -138,6 +138,7 @@ def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
 
 def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     """Refuse tiles that a dataflow does not take."""
+    checked_kind(tiles, Tiles, "tiles", "Tiles, such as Tiles.of(query_tile=64, key_tile=16)")
     forms = tile_names(dataflow)
     if set(tiles) not in [set(names) for names in forms]:
         raise InvalidInput(_unknown_tiles(dataflow, tuple(tiles), forms))
