@@ -142,7 +142,7 @@ def test_of_many_sets_of_tiles_the_nearest_is_named_first_and_shortly() -> None:
         assert "list' has them" in str(problem.value) and len(str(problem.value)) < 250
 
 
-@pytest.mark.parametrize("size", [4.5, float("nan"), "4", None, [4]])
+@pytest.mark.parametrize("size", [4.5, float("nan"), "4", None, [4], True, np.array([1, 2])])
 def test_a_size_is_no_number_to_be_rounded(size: object) -> None:
     with pytest.raises(InvalidInput, match=r"^query_tile is .*; give a whole number$"):
         Tiles.of(query_tile=size)  # type: ignore[arg-type]

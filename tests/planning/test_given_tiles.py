@@ -172,6 +172,14 @@ def test_forms_that_make_single_scores_are_refused_with_one_that_does_not(
     assert f"; give it {instead}, or use free tiles" in str(problem.value)
 
 
+def test_heads_of_a_group_are_counted() -> None:
+    workload = Workload(n=8, d=4, heads=4, kv_heads=2)
+    with pytest.raises(
+        InvalidInput, match="head_tile is 3, and the problem has 2 query heads for each KV head; give at"
+    ):
+        plan_with(workload, ROOMY, "stacked-groups", Tiles.of(query_tile=2, head_tile=3, key_tile=1))
+
+
 def test_whole_lengths_are_units() -> None:
     workload = Workload(n=50, d=64)
     assert plan_with(workload, "h100", "attenio", Tiles.of(query_tile=50, key_tile=50)).moved_words == 4 * 50 * 64

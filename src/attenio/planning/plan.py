@@ -1,10 +1,11 @@
 """A plan: which dataflow, which tiles, and what it will move."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from operator import index
-from typing import Any, Literal, TypeGuard, get_args
+from typing import Any, Literal, SupportsIndex, TypeGuard, get_args
 
 from attenio.approximation import Certificate
 from attenio.errors import InvalidInput
@@ -183,10 +184,10 @@ def _whole(name: str, size: object) -> int:
     """A size as an integer; NumPy's are taken, and what would be rounded is refused."""
     if type(size) is int:
         return size
-    try:
-        return index(size)  # type: ignore[arg-type]  # which is what is asked
-    except TypeError:
-        raise InvalidInput(f"{name} is {show_value(size)}; give a whole number") from None
+    if isinstance(size, SupportsIndex) and not isinstance(size, bool):
+        with suppress(TypeError):  # an array of several
+            return index(size)
+    raise InvalidInput(f"{name} is {show_value(size)}; give a whole number")
 
 
 @dataclass(frozen=True)

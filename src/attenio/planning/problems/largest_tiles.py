@@ -76,7 +76,7 @@ _OF_ALL: tuple[tuple[str, str, Callable[[Problems], int], tuple[str, ...]], ...]
             "standing_rows",
         ),
     ),
-    ("head", " that share keys", lambda problems: problems.group, ("head_tile",)),
+    ("query head", " for each KV head", lambda problems: problems.group, ("head_tile",)),
     ("column", " of queries and keys", lambda problems: problems.d, ("key_columns", "query_columns")),
     ("column", " of queries and keys, and of ones", lambda problems: problems.d + 1, ("coordinate_group",)),
     ("column", " of values", lambda problems: problems.value_dim, ("value_columns", "output_columns")),
