@@ -1,6 +1,8 @@
 """Laws of workloads: counts of patterns against masks drawn score by score."""
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -244,3 +246,28 @@ def test_a_length_that_contradicts_the_two_others_is_refused() -> None:
         Workload(n=5, queries=5, keys=7, d=8)
     assert Workload(n=5, queries=2, d=8) == Workload(queries=2, keys=5, d=8)
     assert Workload(n=5, keys=2, d=8) == Workload(queries=5, keys=2, d=8)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        (
+            {"queries": 1, "keys": 1, "mask": "prefix:2"},
+            "prefix 2 leaves no own key of 1; use 3 keys or more, or another mask",
+        ),
+        ({"queries": 2, "keys": 8, "mask": "prefix:8"}, "prefix 8 leaves no own key of 8; use a prefix up to 6"),
+        ({"queries": 8, "keys": 8, "mask": "prefix:8:full"}, "prefix 8 leaves no own key of 8; use a prefix up to 7"),
+        ({"queries": 3, "keys": 8, "mask": "prefix:6"}, "in 8 keys; use at most 2 queries, or a prefix up to 5"),
+        ({"queries": 8, "keys": 8, "mask": "prefix:7"}, "use at most 1 query, or 15 keys or more, or another mask"),
+    ],
+)
+def test_what_is_said_of_a_prefix_can_be_done(sizes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidInput) as problem:
+        Workload(**sizes, d=2)
+    assert str(problem.value).endswith(said)
+    length, keys = (int(re.findall(r"\d+", each)[0]) for each in (sizes["mask"], said.rpartition("use ")[2]))
+    if "or more" not in said:
+        most = int(said.rpartition("up to ")[2])
+        Workload(**{**sizes, "mask": sizes["mask"].replace(str(length), str(most))}, d=2)
+    elif "prefix" in said.partition(";")[0]:
+        Workload(**{**sizes, "keys": keys}, d=2)

@@ -107,10 +107,12 @@ def parse_bytes(text: str, name: str = "size") -> int:
 def show_count(count: int, what: str) -> str:
     """A count in full, with what it is of.
 
-    >>> show_count(1, "row"), show_count(4096, "row")
-    ('1 row', '4,096 rows')
+    >>> show_count(1, "row"), show_count(4096, "row"), show_count(2, "query")
+    ('1 row', '4,096 rows', '2 queries')
     """
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    if count == 1:
+        return f"1 {what}"
+    return f"{count:,} {what.removesuffix('y')}ies" if what.endswith("ry") else f"{count:,} {what}s"
 
 
 def show_words(words: int) -> str:
@@ -156,3 +158,12 @@ def show_digits(number: float) -> str:
     if number >= 100:
         return f"{number:,.0f}"
     return f"{number:.3g}" if number >= 0.001 else "<0.001"
+
+
+def show_number(number: float) -> str:
+    """A number of a formula: whole and in full from a thousand on, rounded down, and in six digits below.
+
+    >>> show_number(14821500.7), show_number(16.0), show_number(13.96135794)
+    ('14,821,500', '16', '13.9614')
+    """
+    return f"{int(number):,}" if number >= 1000 else f"{number:.6g}"

@@ -1,6 +1,8 @@
+import re
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,20 +77,48 @@ def test_the_stated_form_is_reached_up_to_fast_memory_of_d_squared(n: int, d: in
 
 @laws
 @given(st.integers(1, 10**6), st.integers(1, 256), st.integers(1, 256), st.floats(0.0, 3.0), st.integers(1, 200))
-def test_its_regime_names_the_formula_only_where_the_formula_holds(
-    n: int, d: int, dv: int, share: float, units: int
-) -> None:
-    fast_words = max(1, int(share * d * d))
+def test_its_regime_is_a_formula_of_its_words(n: int, d: int, dv: int, share: float, units: int) -> None:
+    fast_words, scores = max(1, int(share * d * d)), n * n
     bound = fused_epochs(Workload(n=n, d=d, value_dim=dv), fast_words, units=units)
-    if "√M" in bound.regime:
-        assert 3 * fast_words <= 5 * d * d
-        assert bound.regime.endswith(f"- {units} M" if units > 1 else "- M")
-        leading = 2 * n * n * (dv + np.sqrt(d * d - 0.3 * fast_words)) / np.sqrt(fast_words)
-        assert bound.words >= leading * (1 - 1e-9) - n * n - units * fast_words
-    elif 2 * fast_words <= 5 * d * d:
-        assert bound.regime.startswith("between small and large fast memory")
-    else:
+    if 2 * fast_words > 5 * d * d:
         assert (bound.regime, bound.words) == ("says nothing above 5d²/2", 0)
+        return
+    size, _, formula = bound.regime.partition(" fast memory: ")
+    if "k T" in formula:
+        assert units == 1 and (fast_words + 1) ** 3 > (scores * (d + dv)) ** 2
+        return
+    formula, *known = formula.partition(", T = ")
+    numbers = {"Z": scores, "d": d, "dv": dv, "M": fast_words}
+    if known[1]:
+        assert size == "between small and large"
+        length, _, weight = known[1].replace(",", "").partition(" and λ = ")
+        numbers |= {"T": int(length), "λ": float(weight or 1)}
+    least = value_of(formula.removesuffix(", up to whole numbers"), numbers)
+    if "√(M+1)" in formula:
+        lost = (fast_words + 1) ** 2.5 / (8 * scores * (d + dv)) + 2 * fast_words + 4
+        assert least - lost <= bound.words * (1 + 1e-12) and bound.words <= least * (1 + 1e-12) + 2
+    elif bound.words:
+        assert bound.words == pytest.approx(least, rel=1e-5 * (1 + scores / bound.words), abs=2)
+
+
+def value_of(formula: str, numbers: dict[str, float]) -> float:
+    """A formula as regimes have it, with numbers for its letters."""
+    plain = formula.replace("^", "**").replace("√M", "(M)**0.5").replace("√(M+1)", "(M+1)**0.5")
+    plain = re.sub(r"(?<=[\w)]) (?=[\w(])", "*", plain).replace("λd", "λ*d")
+    return float(eval(plain, {"__builtins__": {}}, numbers))
+
+
+def test_regimes_of_each_kind() -> None:
+    for n, d, fast_words, said in (
+        (16384, 64, 8, "tiny fast memory: 16 Z (d+dv)/20 - Z - 8"),
+        (16384, 64, 1638, "small fast memory: 2 Z (d+dv)/√M - Z - M"),
+        (512, 64, 1638, "small fast memory: 2 Z (d+dv)/√(M+1) - Z + M, up to whole numbers"),
+        (16384, 64, 3276, "between small and large fast memory: T Z (d+dv)/((M+T)/3)^1.5 - Z - (T-M), T = 4,233"),
+        (1000, 16, 10**4, "says nothing above 5d²/2"),
+    ):
+        assert fused_epochs(Workload(n=n, d=d), fast_words).regime == said
+    wide = fused_epochs(Workload(n=1000, d=16, value_dim=64), 256, units=4).regime
+    assert wide.endswith("T Z (dv + λd)/((M+T)/3)^1.5 - Z - 4 (T-M), T = 448 and λ = 0.851469")
 
 
 @laws

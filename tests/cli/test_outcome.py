@@ -51,6 +51,8 @@ def test_the_version_is_one_line(attenio: Any) -> None:
     [
         (["plam"], "unknown command 'plam'; did you mean plan? commands are"),
         (["zzz"], "unknown command 'zzz'; commands are"),
+        (["help"], "unknown command 'help'; 'attenio --help' explains; commands are"),
+        (["pebble", "solve", "--seconds", "3"], "unknown option --seconds; did you mean --time-limit?"),
         (["plan", "--mchine", "h100"], "unknown option --mchine; did you mean --machine? 'attenio plan --help'"),
         (["plan", "--seq-len", "4K"], "unknown option --seq-len; did you mean --n? 'attenio plan --help'"),
         (["bounds", "--head_dim", "64"], "unknown option --head_dim; did you mean --d?"),

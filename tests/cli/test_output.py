@@ -1,6 +1,7 @@
 """Laws of where output goes."""
 
 import io
+import re
 import sys
 from itertools import pairwise
 from typing import Any
@@ -125,3 +126,12 @@ def test_what_is_quick_says_nothing_on_the_way(capsys: pytest.CaptureFixture[str
         assert progress is not None
         progress(1, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_one_of_anything_is_no_plural(attenio):
+    one = ("--n", "1", "--d", "1", "--fast-bytes", "10")
+    for command in ("plan", "bounds", "run"):
+        for direction in ("forward", "backward", "training"):
+            said = attenio(command, *one, "--direction", direction)
+            assert not re.search(r"(?<![\d,.=])1 (?:words|keys|rows|heads|queries)\b", said.out + said.err)
+    assert "the 1 key;" in attenio("plan", "--n", "1", "--mask", "window:2").mistake

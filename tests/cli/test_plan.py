@@ -115,6 +115,7 @@ BAD_QUESTIONS = [
     (["--value-dim", "-1"], "value_dim is -1"),
     (["--batch", "0"], "batch is 0"),
     (["--heads", "6", "--kv-heads", "4"], "6 query heads cannot share 4 KV heads"),
+    (["--kv-heads", "4"], "1 query head cannot share 4 KV heads evenly; make kv_heads 1"),
     (["--n", "100", "--mask", "window:101"], "window 101 is wider than the 100 keys"),
     (["--mask", "casual"], "mask 'casual' is not known"),
     (["--mask", "block-sparse:gone.npy"], "layout file 'gone.npy' does not exist"),

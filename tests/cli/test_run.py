@@ -93,7 +93,10 @@ def test_a_run_that_cannot_be_is_one_line(attenio: Any, options: list[str], mess
 
 def test_a_tile_larger_than_the_problem_is_refused(attenio: Any) -> None:
     options = ("--n", "40", "--fast-bytes", "60KB", "--dataflow", "attenio", "--tiles", "query_tile=41,key_tile=1")
-    assert "query_tile is 41, and the whole problem has 40; give at most that" in attenio("run", *options).mistake
+    assert attenio("run", *options).mistake == "query_tile is 41, and the problem has 40 query rows; give at most 40"
+    slots = ("--direction", "backward", "--mask", "causal", "--dataflow", "kept-row-gradients", "--fast-bytes", "60KB")
+    said = attenio("run", "--n", "24", *slots, "--tiles", "first_keys=100,standing_rows=1")
+    assert said.mistake == "first_keys is 100, and the problem has 24 keys; give at most 24"
 
 
 def test_a_run_that_no_memory_of_this_computer_holds_is_one_line(attenio: Any) -> None:
@@ -162,3 +165,11 @@ def test_a_scale_that_overflows_is_refused_in_a_line(attenio):
     for direction in ("forward", "backward", "training"):
         said = attenio("run", "--n", "64", "--scale", "1e308", "--direction", direction, "--json")
         assert "scale is 1e+308, which makes scores overflow; use a size of at most 1" in said.mistake
+
+
+def test_the_tiles_of_a_dataflow_are_listed(attenio):
+    said = attenio("run", "--dataflow", "flat", "--tiles", "list")
+    assert (said.status, said.out) == (0, "query_tile\nquery_tile, resident_keys\n")
+    found = attenio("run", "--dataflow", "feature-gradient", "--tiles", "list", "--json").json
+    assert found["tiles"] == [["degree", "resident_states"], ["degree", "resident_states", "saved_state"]]
+    assert "name it with --dataflow" in attenio("run", "--tiles", "list").mistake

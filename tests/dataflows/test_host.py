@@ -5,8 +5,10 @@ import pytest
 from attenio.dataflows import execute
 from attenio.dataflows.host import HOST_LIMIT_BYTES, check_host_memory
 from attenio.errors import DoesNotFit
+from attenio.machine import Machine
+from attenio.planning import plan_with
 from attenio.planning.nested import LevelTiles, NestedPlan
-from attenio.planning.plan import Dataflow
+from attenio.planning.plan import Dataflow, Tiles
 from attenio.planning.training import training_plan_for
 from attenio.workload import Workload
 
@@ -81,3 +83,22 @@ def test_tiles_beyond_the_limit_are_refused_too():
     check_host_memory(plan)
     with pytest.raises(DoesNotFit, match="fast memory, over the limit of 4 GiB"):
         check_host_memory(replace(plan, peak_words=2**30))
+
+
+@pytest.mark.parametrize("more", [{}, {"summed_keys": 512}])
+def test_whole_windows_take_the_room_of_the_window_however_long(more):
+    tiles = Tiles.of(whole_rows=512, whole_keys=512, **more)
+    workload = Workload(n=2**20, d=4, mask="window:64", direction="backward")
+    check_host_memory(planned(workload, Dataflow.TILED_PRODUCTS, tiles, 2**16))
+    wide = Workload(n=2**20, d=4, mask="window:2048", direction="backward")
+    with pytest.raises(DoesNotFit, match="GiB of it for intermediates in slow memory"):
+        check_host_memory(planned(wide, Dataflow.TILED_PRODUCTS, tiles, 2**16))
+
+
+def test_whole_windows_of_a_length_whose_scores_no_memory_holds_are_run():
+    workload = Workload(n=24000, d=2, mask="window:16", direction="backward")
+    tiles = Tiles.of(whole_rows=1024, whole_keys=1024)
+    plan = plan_with(workload, Machine.with_fast_bytes(2**19), Dataflow.TILED_PRODUCTS, tiles)
+    done = execute(plan)
+    assert done.moved_words == plan.moved_words
+    assert done.max_abs_error < 1e-2

@@ -131,3 +131,13 @@ def test_scores_beyond_what_a_log_sum_exp_tells_apart_are_averaged_in_every_colu
     tiles = Tiles.of(score_rows=4, score_keys=4, output_rows=4, output_columns=1, later_rows=8)
     run = execute(planned(workload, Dataflow.RANK_ONE_TILING, tiles, 100), inputs=(ones, ones, values))
     assert np.allclose(run.output, values.mean(axis=2, keepdims=True), rtol=1e-3)
+
+
+def test_last_columns_that_are_fewer_hold_what_the_closed_form_says():
+    workload = Workload(n=9, d=3, value_dim=3)
+    tiles = Tiles.of(query_tile=2, key_tile=9, output_rows=4, output_columns=2, later_rows=8)
+    words, run = (
+        cost(workload, Dataflow.RANK_ONE_TILING, tiles),
+        execute(planned(workload, Dataflow.RANK_ONE_TILING, tiles, 99)),
+    )
+    assert (run.moved_words, run.peak_words) == (words.moved_words, words.peak_words)

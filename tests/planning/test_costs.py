@@ -1,11 +1,13 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.errors import InvalidInput
 from attenio.masks import Causal, Dense, Documents
+from attenio.planning import plan_with
 from attenio.planning.costs import cost, tile_names
 from attenio.planning.plan import Dataflow, Tiles
 from attenio.workload import Workload
@@ -104,7 +106,8 @@ def test_wrong_tiles_are_refused_by_name() -> None:
     workload = Workload(n=8, d=2)
     with pytest.raises(InvalidInput, match="attenio takes the tiles query_tile, key_tile; got query_tile"):
         cost(workload, "attenio", Tiles.of(query_tile=4))
-    with pytest.raises(InvalidInput, match="got qery_tile, key_tile; did you mean query_tile"):
+    meant = r"^unknown tile 'qery_tile'; did you mean query_tile\? attenio takes the tiles query_tile, key_tile$"
+    with pytest.raises(InvalidInput, match=meant):
         cost(workload, "attenio", Tiles.of(qery_tile=4, key_tile=1))
     with pytest.raises(InvalidInput, match="flat takes the tiles query_tile, or query_tile, resident_keys; got none"):
         cost(workload, "flat", Tiles.of())
@@ -112,3 +115,46 @@ def test_wrong_tiles_are_refused_by_name() -> None:
         cost(workload, "attenio", Tiles.of(query_tile=4, key_tile=0))
     with pytest.raises(InvalidInput, match="flat spills one row at a time; query_tile is 2, make it 1"):
         cost(workload, "flat", Tiles.of(query_tile=2, resident_keys=0))
+
+
+def test_of_many_sets_of_tiles_the_nearest_is_named_first_and_shortly() -> None:
+    workload = Workload(n=8, d=2, direction="backward")
+    others = "or 11 other sets; 'attenio run --dataflow kept-row-gradients --tiles list' has them"
+    for names, said in (
+        (
+            ("first_key", "standing_rows"),
+            "unknown tile 'first_key'; did you mean first_keys? {} first_keys, standing_rows",
+        ),
+        (
+            ("masked_turn_row", "key_tile"),
+            "unknown tile 'masked_turn_row'; did you mean masked_turn_rows? {} masked_tu",
+        ),
+        (
+            ("first_keys", "standing_row"),
+            "unknown tile 'standing_row'; did you mean standing_rows? {} first_keys, stand",
+        ),
+        (("xyz",), "unknown tile 'xyz'; {} key_tile, kept_rows, " + others),
+        (("ring_rows", "row_sums"), "{} ring_rows, or 11 other sets; got ring_rows, row_sums; 'attenio run"),
+    ):
+        with pytest.raises(InvalidInput) as problem:
+            cost(workload, "kept-row-gradients", Tiles.of(**dict.fromkeys(names, 1)))
+        assert str(problem.value).startswith(said.format("kept-row-gradients takes the tiles"))
+        assert "list' has them" in str(problem.value) and len(str(problem.value)) < 250
+
+
+@pytest.mark.parametrize("size", [4.5, float("nan"), "4", None, [4], True, np.array([1, 2])])
+def test_a_size_is_no_number_to_be_rounded(size: object) -> None:
+    with pytest.raises(InvalidInput, match=r"^query_tile is .*; give a whole number$"):
+        Tiles.of(query_tile=size)  # type: ignore[arg-type]
+
+
+def test_sizes_of_numpy_are_taken() -> None:
+    tiles = Tiles.of(query_tile=np.int64(4), key_tile=np.array(2))  # type: ignore[arg-type]
+    assert tiles == Tiles.of(query_tile=4, key_tile=2)
+
+
+@pytest.mark.parametrize("tiles", [None, {"query_tile": 4, "key_tile": 1}, (4, 1), "query_tile=4"])
+def test_what_is_no_tiles_is_refused_in_a_line(tiles: object) -> None:
+    for ask in (cost, lambda workload, *asked: plan_with(workload, "h100", *asked)):
+        with pytest.raises(InvalidInput, match=r"^tiles is .*; give Tiles, such as Tiles.of"):
+            ask(Workload(n=8, d=2), "attenio", tiles)

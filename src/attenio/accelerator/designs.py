@@ -23,6 +23,7 @@ from attenio.machine import Machine, MemoryLevel
 from attenio.masks.patterns import Band
 from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow
+from attenio.quantities import show_words
 from attenio.workload import Direction, Workload
 
 _BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
@@ -155,7 +156,9 @@ def attenio_runs(designs: Designs, workload: Workload, tiling: Tiling = Tiling.P
     rows = np.minimum(room // (d + dv + 3 + keys), workload.queries)
     fits = rows >= 1
     if not fits.any():
-        raise DoesNotFit(f"no design has a cache for one row of {d:,} and {dv:,} words beside a key; use larger caches")
+        raise DoesNotFit(
+            f"no design has a cache for one row of {d:,} and {show_words(dv)} beside a key; use larger caches"
+        )
     fitting = designs.of(fits)
     shape = _Shapes(designs=fitting, workload=workload)
     taken, tile = many_cycles(shape.program(rows[fits]), len(fitting)), rows[fits]

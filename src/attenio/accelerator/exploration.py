@@ -21,6 +21,7 @@ from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.plain_values import plain_fields
 from attenio.planning import Dataflow
+from attenio.quantities import show_words
 from attenio.workload import Workload
 
 MOST_DESIGNS = 2_000_000
@@ -139,7 +140,7 @@ def explore(
     designs = designs.of(designs.cache_bytes >= WORD_BYTES * designs.key_tile * width)
     if not len(designs):
         raise DoesNotFit(
-            f"no cache holds {designs.key_tile:,} keys of {width:,} words; use larger caches or fewer keys"
+            f"no cache holds {designs.key_tile:,} keys of {show_words(width)}; use larger caches or fewer keys"
         )
     area, watts = designs.costs(width)
     affordable = (area <= allowed.area_mm2) & (1e3 * watts <= allowed.power_mw)

@@ -28,6 +28,7 @@ from attenio.machine import Machine
 from attenio.masks import Dense
 from attenio.planning import Dataflow, Plan, Tiles, plan_with
 from attenio.planning.costs import cost
+from attenio.quantities import show_words
 from attenio.workload import Direction, Workload, checked_workload
 
 Ints = NDArray[np.int64]
@@ -45,7 +46,7 @@ def fastest_plan(workload: Workload, machine: Machine | str, *, switches: Switch
     if not tried:
         least = _held(workload, Tiles.of(query_tile=1, key_tile=1))
         holds = hardware.cache.words
-        raise DoesNotFit(f"attenio needs at least {least:,} words of fast memory; the cache holds {holds:,}")
+        raise DoesNotFit(f"attenio needs at least {show_words(least)} of fast memory; the cache holds {holds:,}")
     if not isinstance(workload.mask, Dense):
         tried.insert(0, (0, plan_for(workload, machine, Dataflow.ATTENIO).tiles))
     best: tuple[Fraction, int, Plan] | None = None

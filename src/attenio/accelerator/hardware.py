@@ -7,6 +7,7 @@ from attenio.accelerator.pe_array import PeArray, ceil_div
 from attenio.catalogue import as_machine
 from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
+from attenio.quantities import show_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +25,8 @@ class Cache:
         least = d + value_dim + 4
         if self.words < least:
             raise DoesNotFit(
-                f"the cache holds {self.words:,} words, and one row of queries, outputs and statistics takes {least:,};"
+                f"the cache holds {show_words(self.words)}, and one row of queries, outputs and statistics"
+                f" takes {least:,};"
                 " use a larger cache or a narrower head"
             )
 
@@ -44,7 +46,7 @@ class KvBuffer:
         if keys * width > self.words:
             rest = "a narrower head or a smaller key_tile" if keys > 1 else "or a narrower head"
             raise DoesNotFit(
-                f"the KV buffer holds {self.words:,} words, and {keys:,} x {width:,} words of keys do not fit;"
+                f"the KV buffer holds {show_words(self.words)}, and {keys:,} x {show_words(width)} of keys do not fit;"
                 f" use a larger kv_buffer_bytes, {rest}"
             )
 

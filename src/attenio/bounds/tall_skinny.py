@@ -4,7 +4,7 @@ from fractions import Fraction
 from math import ceil
 
 from attenio.errors import DoesNotFit
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_words
 
 
 def tall_skinny_product_words(m: int, n: int, k: int, *, fast_words: int) -> int:
@@ -25,7 +25,7 @@ def tall_skinny_product_words(m: int, n: int, k: int, *, fast_words: int) -> int
     checked_count("fast memory (words)", fast_words, most=2**60)
     if fast_words < 2 * k + 1:
         raise DoesNotFit(
-            f"one row of each matrix and their product need {2 * k + 1:,} words of fast memory, not {fast_words:,};"
+            f"one row of each matrix and their product need {show_words(2 * k + 1)} of fast memory, not {fast_words:,};"
             " use a smaller inner side or a larger memory"
         )
     rows = min(Fraction(m), Fraction(fast_words - k, k + 1))

@@ -45,6 +45,16 @@ def _best_epochs() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     return lengths, products
 
 
+def best_whole_epoch(fast_words: int) -> tuple[int, int]:
+    """The length of the best epoch of a tiny fast memory, and the products that it does at most.
+
+    >>> best_whole_epoch(16)
+    (27, 50)
+    """
+    lengths, products = _best_epochs()
+    return int(lengths[fast_words]), int(products[fast_words])
+
+
 # The same for an epoch of five-products, up to 16 words: these take seconds to find, and a test finds the first again.
 _FIVE_LENGTHS = np.array([1, 3, 2, 4, 4, 11, 10, 14, 13, 12, 15, 20, 19, 25, 24, 23, 32], dtype=float)
 _FIVE_PRODUCTS = np.array([1, 1, 1, 3, 4, 12, 12, 18, 18, 18, 24, 34, 34, 46, 46, 46, 66], dtype=float)

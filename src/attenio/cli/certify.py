@@ -10,6 +10,7 @@ from attenio.cli.options import AsJson, option_field, taking
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
 from attenio.names import member_named
 from attenio.plain_values import plain_fields
+from attenio.quantities import show_count
 
 if TYPE_CHECKING:
     from attenio.approximation.certificate import Certificate
@@ -148,7 +149,8 @@ def _summary(certificates: "tuple[HeadCertificate, ...]") -> str:
     certified = sum(each.certificate.verdict is Verdict.APPROXIMATE for each in certificates)
     stored = certificates[0].certificate.terms.dtype.value
     return (
-        f"{certified:,} of {len(certificates):,} heads may be approximated; errors in units of half the range of V,\n"
+        f"{certified:,} of {show_count(len(certificates), 'head')} may be approximated; errors in units of half"
+        " the range of V,\n"
         "R is how far scores, pure numbers, lie from the middle of their range.\n"
         "The tolerance is about what approximating adds: truncation, rounding of sums.\n"
         f"Guaranteed is that and storing outputs in {stored}, as exact attention has to."

@@ -7,7 +7,7 @@ from attenio.cli.cache import Cache
 from attenio.cli.options import option_field, taking
 from attenio.cli.question import DEFAULT_MACHINE, Question
 from attenio.errors import InvalidInput
-from attenio.quantities import parse_bytes, parse_count
+from attenio.quantities import parse_bytes, parse_count, show_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,7 +90,8 @@ class Devices:
         grid = self.chosen_grid
         if grid is not None and count is not None and grid.devices != count:
             raise InvalidInput(
-                f"a grid of {grid} has {grid.devices:,} devices and --devices says {count:,}; make them agree or leave"
+                f"a grid of {grid} has {show_count(grid.devices, 'device')} and --devices says {count:,}; make"
+                " them agree or leave"
                 " one out"
             )
         count = grid.devices if count is None and grid is not None else count
@@ -116,4 +117,6 @@ def idle_notes(cluster: "Cluster") -> tuple[str, ...]:
     if cluster.topology is None or cluster.devices == cluster.topology.devices:
         return ()
     there = cluster.topology.devices
-    return (f"{there - cluster.devices:,} of the {there:,} devices of {cluster.topology.name} are left idle.",)
+    return (
+        f"{there - cluster.devices:,} of the {show_count(there, 'device')} of {cluster.topology.name} are left idle.",
+    )

@@ -90,6 +90,7 @@ _CALLED_ELSEWHERE = {
     **dict.fromkeys(("type", "precision", "data-type"), "dtype"),
     "requests": "lengths",
     **dict.fromkeys(("output", "file", "save"), "out"),
+    **dict.fromkeys(("seconds", "timeout", "time", "max-seconds"), "time-limit"),
     **dict.fromkeys(("causal", "is-causal", "window", "sliding-window"), "mask"),
 }
 
@@ -136,7 +137,8 @@ def _usage_message(problem: Any, arguments: Sequence[str]) -> str:
     if message.startswith("No such command") and context is not None:
         name = message.split("'")[1]
         commands = list(context.command.commands)
-        return f"unknown command {name!r}; {did_you_mean(name, commands)}commands are {', '.join(commands)}"
+        hint = f"'{context.command_path} --help' explains; " if name == "help" else did_you_mean(name, commands)
+        return f"unknown command {name!r}; {hint}commands are {', '.join(commands)}"
     wanted = str(getattr(getattr(problem, "param", None), "help", None) or "").rstrip(".")
     if type(problem).__name__ == "MissingParameter" and wanted:
         message = f"{message}: {wanted}"

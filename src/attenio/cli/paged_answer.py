@@ -60,7 +60,7 @@ class PagedAnswer:
             lines = [*branches, f"gap {gap:.4g}×, the plan over {self.bound.theorem} ({self.bound.strength.value})"]
         if self.run is not None:
             lines.append(
-                f"the run moved {self.run.moved_words:,} words; its largest error is {self.run.max_abs_error:.3g}"
+                f"the run moved {show_words(self.run.moved_words)}; its largest error is {self.run.max_abs_error:.3g}"
             )
         head = prose(f"{self.workload}; {show_words(self.fast_words)} of fast memory")
         print_tables(head, "", self._table(), *map(prose, lines))

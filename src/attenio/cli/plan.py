@@ -9,6 +9,7 @@ from attenio.cli.output import print_aside, print_json, print_tables
 from attenio.cli.paged_answer import PagedAnswer
 from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named, refuse_dataflow_of_step
 from attenio.errors import InvalidInput
+from attenio.quantities import show_count
 
 if TYPE_CHECKING:
     from attenio.workload import Workload
@@ -99,7 +100,7 @@ def _plan_devices(
     machine = devices.on_topology(question).chosen_machine()
     cluster = devices.cluster(machine)
     if cluster.devices >= _MANY_DEVICES and str(workload.mask) == "causal":
-        print_aside(f"counting the words of strips on {cluster.devices:,} devices one by one")
+        print_aside(f"counting the words of strips on {show_count(cluster.devices, 'device')} one by one")
     spread = cluster_answer(workload, cluster, devices.chosen_grid)
     notes = (*question.notes(workload), *devices.notes(question, [machine], [workload.dtype]), *idle_notes(cluster))
     if as_json:

@@ -9,6 +9,7 @@ from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, plain_table, print_aside, print_json, print_tables, progress_bar
 from attenio.cli.question import DEFAULT_N, Question, asking
 from attenio.errors import InvalidInput, how_to_install
+from attenio.quantities import show_words
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -78,7 +79,7 @@ def reorder(
 
     written = [] if out is None else [f"order written to {out}"]
     # as text it is folded at the width of the table, which a line is not
-    about = Text(f"{workload} on {machine.name}, {fast_words:,} words of fast memory")
+    about = Text(f"{workload} on {machine.name}, {show_words(fast_words)} of fast memory")
     covered = Text(f"The bound, {floor.theorem}, is for {floor.covers}.\n")
     print_tables(about, covered, _table(orders, best, bound), *written)
 

@@ -35,7 +35,11 @@ def run(
     dataflow: DataflowName = None,
     tiles: Annotated[
         str | None,
-        typer.Option("--tiles", help="Tiles of your own, with --dataflow: query_tile=64,key_tile=1.", metavar="TILES"),
+        typer.Option(
+            "--tiles",
+            help="Tiles of your own, with --dataflow: query_tile=64,key_tile=1; list names them.",
+            metavar="TILES",
+        ),
     ] = None,
     seed: Annotated[str, typer.Option("--seed", help="Seed of the random inputs.", metavar="COUNT")] = "0",
     trace: Annotated[
@@ -65,6 +69,9 @@ def run(
     if trace is not None:
         check_place(trace)
     sown = parse_seed(seed)
+    if tiles is not None and tiles.strip().lower() == "list":
+        _list_tiles(dataflow, as_json=as_json)
+        return
     if cache.has_pages:
         _refuse_choices_of_pages(dataflow, tiles, trace)
         PagedAnswer.of(cache.paged_workload(question, EXECUTED_N), question.chosen_machine(), seed=sown).show(
@@ -117,6 +124,20 @@ def tiles_from_text(text: str) -> "Tiles":
     return Tiles(tuple(sizes))
 
 
+def _list_tiles(dataflow: str | None, *, as_json: bool) -> None:
+    """The tiles that a dataflow takes, a line for every set of them."""
+    from attenio.planning.costs import tile_names
+
+    chosen = dataflow_named(dataflow)
+    if chosen is None:
+        raise InvalidInput("--tiles are those of one dataflow; name it with --dataflow")
+    every = tile_names(chosen)
+    if as_json:
+        print_json({"dataflow": chosen.value, "tiles": [list(names) for names in every]})
+        return
+    typer.echo("\n".join(", ".join(names) for names in every))
+
+
 def _refuse_choices_of_step(dataflow: str | None, tiles: str | None) -> None:
     refuse_dataflow_of_step(dataflow)
     if tiles is not None:
@@ -142,10 +163,6 @@ def _planned(question: Question, workload: "Workload", dataflow: str | None, til
     answered = answer(workload, machine, dataflow=chosen)
     if given is None:
         return answered
-    for name, size in given.tiles.items():
-        most = {"query_tile": workload.queries, "key_tile": workload.keys, "head_tile": workload.group}.get(name, size)
-        if size > most:
-            raise InvalidInput(f"{name} is {size:,}, and the whole problem has {most:,}; give at most that")
     bounds = tuple(given.lower_bounds) if given.reads_probabilities else answered.lower_bounds
     return replace(answered, plan=given, lower_bounds=bounds)
 

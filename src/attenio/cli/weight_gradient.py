@@ -9,7 +9,7 @@ from attenio.cli.options import AsJson, option, option_field, taking
 from attenio.cli.output import plain_table, print_json, print_tables, prose
 from attenio.cli.question import DEFAULT_D, Question
 from attenio.plain_values import plain_fields
-from attenio.quantities import parse_count, show_words
+from attenio.quantities import parse_count, show_count, show_words
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -91,7 +91,8 @@ def weight_gradient(
         print_json({**value, "run": counted})
         return
     what = (
-        f"gradient of the weights, {workload.queries:,} queries, {workload.keys:,} keys, d={workload.d}"
+        f"gradient of the weights, {show_count(workload.queries, 'query')}, {show_count(workload.keys, 'key')},"
+        f" d={workload.d}"
         f" {workload.mask} {workload.dtype.value}; {show_words(fast_words)} of fast memory"
     )
     lines = [f"gap {best.moved_words / largest.words:.4g}×, the plan over {largest.theorem} ({largest.strength.value})"]
@@ -100,7 +101,7 @@ def weight_gradient(
     if not machine.granularity_of(workload.dtype).is_free:
         lines.append(f"Tiles are free: these plans do not keep to {machine.name}'s tiles of whole units.")
     if ran is not None:
-        lines.append(f"the run moved {ran.moved_words:,} words; its largest error is {ran.max_abs_error:.3g}")
+        lines.append(f"the run moved {show_words(ran.moved_words)}; its largest error is {ran.max_abs_error:.3g}")
     print_tables(prose(what), "", _table(bounds, plans, best), *(prose(line) for line in lines))
 
 

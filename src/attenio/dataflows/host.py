@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from attenio.errors import DoesNotFit
+from attenio.masks.patterns import Band
 from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import (
     ApproximateDataflow,
@@ -141,12 +142,16 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
             held = tiles.get("rolling_rows", 0)
             turns = scores // (workload.group * held) if held else 0  # which key has which
             return rows + turns + _visits(shapes, keys_held)
+        case Dataflow.TILED_PRODUCTS if "whole_rows" in tiles:  # of a window, what it has and where that begins
+            ((window, _),) = workload.separate_patterns
+            assert isinstance(window, Band)
+            longest = int(window.longest_row)
+            return rows * (2 + longest * (2 if "summed_keys" in tiles else 1)) + keys * (workload.d + 4)
         case Dataflow.TILED_PRODUCTS:
             area = sum(int(p.rows) * int(p.keys) * count for p, count in workload.separate_patterns)
             saved = workload.batch * workload.heads * area if "gradient_keys" in tiles else 0
             visits = _visits(shapes, tiles["stationary_keys"]) if "stationary_keys" in tiles else 0
-            sums = keys * workload.d if "whole_rows" in tiles else 0
-            return rows + 2 * scores + saved + visits + sums
+            return rows + 2 * scores + saved + visits
         case Dataflow.FUSED_VALUES:
             return rows + scores + keys * workload.value_dim
         case Dataflow.SPILLED_GRADIENTS:

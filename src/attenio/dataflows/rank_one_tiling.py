@@ -64,7 +64,8 @@ def rank_one_tiling(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         return
     settled = problem.spilled("max", rows, 1), problem.spilled("sum", rows, 1)
     _outputs(problem, spilled, min(tiles["output_rows"], rows), chunks[:1], fast, settled)
-    _later_outputs(problem, (spilled, *settled), min(tiles["later_rows"], rows), chunks[1:], fast)
+    tile = min(tiles["later_rows"], rows), size(chunks[0])  # as wide for the last columns, which may be fewer
+    _later_outputs(problem, (spilled, *settled), tile, chunks[1:], fast)
 
 
 def _scores_of_whole_queries(problem: Problem, spilled: SlowArray, tile: tuple[int, int], fast: FastMemory) -> None:
@@ -114,10 +115,14 @@ def _outputs(
 
 
 def _later_outputs(
-    problem: Problem, spilled: tuple[SlowArray, SlowArray, SlowArray], q: int, chunks: list[slice], fast: FastMemory
+    problem: Problem,
+    spilled: tuple[SlowArray, SlowArray, SlowArray],
+    tile: tuple[int, int],
+    chunks: list[slice],
+    fast: FastMemory,
 ) -> None:
-    scores, maxima, sums = spilled
-    with fast.scratch("O", q, size(chunks[0])) as O_buffer, fast.scratch("max", q, 1) as max_buffer:
+    (scores, maxima, sums), (q, c) = spilled, tile
+    with fast.scratch("O", q, c) as O_buffer, fast.scratch("max", q, 1) as max_buffer:
         for rows in problem.query_tiles(q):
             with max_buffer.holding(maxima, rows) as largest:
                 for columns in chunks:

@@ -12,6 +12,7 @@ from attenio.memory import Trace
 from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import Plan
 from attenio.planning.training import TrainingPlan
+from attenio.quantities import show_words
 from attenio.reference import Gradients, attention_blocks, gradients_and_sinks
 from attenio.workload import Workload
 
@@ -66,7 +67,7 @@ class NestedRun(Shown):
         return {
             "workload": str(self.plan.workload),
             **{
-                f"boundary {k}": f"moved {moved:,} words of {planned:,} planned"
+                f"boundary {k}": f"moved {show_words(moved)} of {planned:,} planned"
                 for k, (moved, planned) in enumerate(counted)
             },
             "max_abs_error": self.max_abs_error,

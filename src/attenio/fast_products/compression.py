@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from attenio.errors import InvalidInput
 from attenio.fast_products.program import Action, Compute, Load, Program, Store, Word
 from attenio.fast_products.shape import Shape
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_words
 
 # One element of the field, or an array of them: one for each pair Q, K that goes through at once.
 Element = NDArray[np.int64]
@@ -139,7 +139,7 @@ def recover(message: Message, epoch: Epoch) -> dict[Entry, Element]:
     held = len(epoch.held)
     if len(message.words) != held + len(epoch.loaded):
         raise InvalidInput(
-            f"the message has {len(message.words):,} words and the epoch asks for {held + len(epoch.loaded):,};"
+            f"the message has {show_words(len(message.words))} and the epoch asks for {held + len(epoch.loaded):,};"
             " recover with the epoch that was compressed"
         )
     fast = dict(zip(epoch.held, message.words[:held], strict=True))

@@ -67,7 +67,9 @@ def classical_words(shape: Shape, tile: ProductTile) -> int:
 def best_tile(shape: Shape, fast_words: int) -> ProductTile:
     """The tile and order with fewest words among all that fit."""
     if fast_words < 3:
-        raise DoesNotFit(f"a 1 x 1 tile, its column and its row need 3 words of fast memory, not {fast_words:,}")
+        raise DoesNotFit(
+            f"a 1 x 1 tile, its column and its row need 3 words of fast memory and there are {fast_words:,}; use more"
+        )
     m, n, d = shape.rows, shape.keys, shape.depth
     heights = np.arange(1, min(m, (fast_words - 1) // 2) + 1, dtype=np.int64)
     widths = np.minimum((fast_words - 1 - heights) // heights, n)

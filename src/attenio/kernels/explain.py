@@ -30,7 +30,7 @@ from attenio.kernels.gpu.capability import is_hopper
 from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
 from attenio.names import refuse_keyword
-from attenio.planning import Candidate, Plan, Tiles, candidates, plan_with
+from attenio.planning import Candidate, Plan, Tiles, candidates, plan_of_tiles
 from attenio.quantities import show_bytes, show_words
 from attenio.workload import Workload
 
@@ -98,7 +98,7 @@ class Explanation:
         lines = [
             str(plan.workload),
             f"{runs:<10} {plan.dataflow.value}, {plan.tiles}, on {place.workers} of {place.machine.name}",
-            f"fast       {place.level.name} of {show_bytes(capacity)} each: {plan.fast_words:,} words of"
+            f"fast       {place.level.name} of {show_bytes(capacity)} each: {show_words(plan.fast_words)} of"
             f" {place.dtype.value}, {plan.peak_words:,} used",
             f"kernel     in {choice.language}: {settings}",
             f"moves      {show_words(plan.moved_words)}",
@@ -206,7 +206,7 @@ def _plan_of(choice: Choice, workload: Workload, here: Machine, notes: list[str]
     tiles = choice.tiles
     while True:
         try:
-            return plan_with(workload, here, choice.dataflow, tiles)
+            return plan_of_tiles(workload, here, choice.dataflow, tiles)
         except DoesNotFit:
             heads = tiles.get("head_tile", 1)
             if heads == 1:

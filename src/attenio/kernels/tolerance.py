@@ -21,10 +21,11 @@ from attenio.kernels.choice import choose, features_of, place_of, workload_of
 from attenio.kernels.gpu import tensor_cores
 from attenio.machine import Machine
 from attenio.masks import Causal, Dense
-from attenio.planning import Dataflow, plan_with
+from attenio.planning import Dataflow, plan_of_tiles
 from attenio.planning.approximate.forms import best_approximate_tiles
 from attenio.planning.costs import problems_of
 from attenio.planning.plan import ApproximateDataflow
+from attenio.quantities import show_words
 
 _BY_FEATURES: tuple[ApproximateDataflow, ...] = (
     Dataflow.FEATURE_STATE,
@@ -97,7 +98,7 @@ class Way:
             lines.append(f"  {self.operations:,} operations approximately, {self.exact_operations:,} exactly")
         if self.words is not None and self.words.approximate is not None:
             lines.append(
-                f"  {self.words.approximate:,} words approximately ({self.words.dataflow}, {self.words.tiles}),"
+                f"  {show_words(self.words.approximate)} approximately ({self.words.dataflow}, {self.words.tiles}),"
                 f" {self.words.exact:,} exactly"
             )
         return "\n".join(lines)
@@ -195,7 +196,7 @@ def _planned(problem: KernelProblem, degree: int, machine: str | Machine | None,
     choice = choose(problem, place)
     workload = workload_of(problem, Causal() if causal else Dense(), place.dtype)
     try:
-        exact = plan_with(workload, place.boundary, choice.dataflow, choice.tiles)
+        exact = plan_of_tiles(workload, place.boundary, choice.dataflow, choice.tiles)
     except AttenioError:  # the plan of the kernel is none of the planner's
         return None
     plans = [

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
-from attenio.quantities import checked_count, parse_count
+from attenio.quantities import checked_count, parse_count, show_count
 
 BLOCK = 64
 # One of each as people write it.
@@ -75,10 +75,12 @@ class Layout(ABC):
     def refusal(self, *, queries: int, keys: int) -> str | None:
         """Why the layout does not suit these lengths, in one line; None if it does."""
         if queries > keys:
-            return f"{self} is over positions, and {queries:,} queries exceed the {keys:,} keys; use as many keys"
+            told = f"{show_count(queries, 'query')} exceed the {show_count(keys, 'key')}"
+            return f"{self} is over positions, and {told}; use as many keys"
         for name, length in self.reach.items():
             if length > keys:
-                return f"{name} {length:,} of {self} is wider than the {keys:,} keys; use up to {keys:,}, or dense"
+                wider = f"{name} {length:,} of {self} is wider than the {show_count(keys, 'key')}"
+                return f"{wider}; use up to {keys:,}, or dense"
         if _parts(keys, self.block) > _MOST_BLOCKS:
             return (
                 f"{self} cuts {keys:,} keys into {_parts(keys, self.block):,} blocks and at most {_MOST_BLOCKS:,} are"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
 from attenio.masks.layouts import Layout
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_count
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def check_mask(mask: Mask, *, queries: int, keys: int) -> None:
     match mask:
         case SlidingWindow(width=width) if width > keys:
             raise InvalidInput(
-                f"window {width:,} is wider than the {keys:,} keys; use a window up to {keys:,} or causal"
+                f"window {width:,} is wider than the {show_count(keys, 'key')}; use a window up to {keys:,} or causal"
             )
         case Documents():
             for name, lengths, total in (("queries", mask.lengths, queries), ("keys", mask.key_lengths, keys)):
@@ -202,12 +202,15 @@ def check_mask(mask: Mask, *, queries: int, keys: int) -> None:
                         f"document lengths add up to {sum(lengths):,} but there are {total:,} {name}; make them equal"
                     )
         case SharedPrefix(length=length):
+            own = queries if mask.causal else 1
+            most = keys - own
+            instead = f"a prefix up to {most:,}" if most >= 1 else f"{length + own:,} keys or more, or another mask"
             if length >= keys:
-                raise InvalidInput(f"prefix {length:,} leaves no own key of {keys:,}; use a prefix below {keys:,}")
-            if mask.causal and queries > keys - length:
+                raise InvalidInput(f"prefix {length:,} leaves no own key of {keys:,}; use {instead}")
+            if length > most:
                 raise InvalidInput(
-                    f"{queries:,} queries do not fit behind a prefix of {length:,} in {keys:,} keys;"
-                    f" use at most {keys - length:,} queries"
+                    f"{show_count(queries, 'query')} do not fit behind a prefix of {length:,} in"
+                    f" {show_count(keys, 'key')}; use at most {show_count(keys - length, 'query')}, or {instead}"
                 )
         case BlockSparse():
             for name, blocks, block, total in (

@@ -86,8 +86,9 @@ class PagedWorkload:
         for keys, sharing in levels:
             if keys % page_size or keys < 1 or sharing < 1 or before % sharing:
                 raise InvalidInput(
-                    f"{keys:,} keys that {sharing:,} of {before:,} requests share are no tree; give whole pages of"
-                    f" {page_size:,} keys, and numbers of requests that divide each other"
+                    f"{show_count(keys, 'key')} that {sharing:,} of {show_count(before, 'request')} share are"
+                    " no tree; give whole pages of"
+                    f" {show_count(page_size, 'key')}, and numbers of requests that divide each other"
                 )
             for first in range(0, requests, sharing):
                 pages = range(used, used + keys // page_size)
@@ -111,7 +112,8 @@ class PagedWorkload:
         _check_pages(lengths, page_size)
         if prefix < 1 or prefix % page_size or prefix > min(lengths):
             raise InvalidInput(
-                f"a shared prefix of {prefix:,} keys is not whole pages of {page_size:,} that all requests have;"
+                f"a shared prefix of {show_count(prefix, 'key')} is not whole pages of {page_size:,} that all"
+                " requests have;"
                 f" give a multiple of {page_size:,}, up to {min(lengths) // page_size * page_size:,}"
             )
         shared, rows, used = tuple(range(prefix // page_size)), [], prefix // page_size
@@ -126,7 +128,8 @@ class PagedWorkload:
             new, lengths = show_value(self.new), show_value(self.lengths)
             raise InvalidInput(f"new is {new} for lengths {lengths}; give as many, none above its length")
         if self.heads % self.kv_heads:
-            raise InvalidInput(f"{self.heads} query heads cannot share {self.kv_heads} KV heads evenly")
+            heads, of_keys = show_count(self.heads, "query head"), show_count(self.kv_heads, "KV head")
+            raise InvalidInput(f"{heads} cannot share {of_keys} evenly; make kv_heads divide {self.heads:,}")
         for name in ("softcap", "scale"):
             number = getattr(self, name)
             known = isinstance(number, int | float | np.number) and not isinstance(number, bool)
@@ -145,7 +148,8 @@ class PagedWorkload:
         for number, (row, begun) in enumerate(zip(self.table, self.begun.tolist(), strict=True)):
             if len(row) < begun:
                 raise InvalidInput(
-                    f"request {number} has {len(row)} pages for {self.lengths[number]:,} keys; give it {begun} of"
+                    f"request {number} has {len(row)} pages for {show_count(self.lengths[number], 'key')}; give"
+                    f" it {begun} of"
                     f" {self.page_size}"
                 )
             if min(row) < 0:
@@ -251,8 +255,8 @@ class PagedWorkload:
         more += " sinks" if self.sinks else ""
         more += "" if self.softcap is None else f" softcap={self.softcap:g}"
         return (
-            f"{len(self.lengths):,} requests of {span} keys and {sum(self.new):,} new tokens in pages of"
-            f" {self.page_size:,}, {width} heads={self.heads:,}{kv} {self.dtype.value}{more}"
+            f"{show_count(len(self.lengths), 'request')} of {span} keys and {show_count(sum(self.new), 'new token')} in"
+            f" pages of {self.page_size:,}, {width} heads={self.heads:,}{kv} {self.dtype.value}{more}"
         )
 
 
@@ -290,7 +294,7 @@ def _check_pages(lengths: tuple[int, ...], page_size: int) -> None:
     pages = sum(-(-length // size) for length in lengths)
     if pages > _MOST_PAGES:
         raise InvalidInput(
-            f"requests have {pages:,} pages of {show_count(size, 'key')} together, and tables list up to"
+            f"requests have {show_count(pages, 'page')} of {show_count(size, 'key')} together, and tables list up to"
             f" {_MOST_PAGES:,}; use larger pages, or fewer or shorter requests"
         )
 

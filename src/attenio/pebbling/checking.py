@@ -14,6 +14,7 @@ from typing import assert_never
 from attenio.names import checked_kind
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.schedule import Move, MoveKind, Schedule
+from attenio.quantities import show_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,7 @@ class Board:
         freed = 0 if instead is None else self._weights[instead]
         words = self.red_words - freed + (0 if self.red[vertex] else self._weights[vertex])
         if words > self.game.red:
-            return f"{words:,} words would be red; there are {self.game.red:,}"
+            return f"{show_words(words)} would be red; there are {self.game.red:,}"
         if instead is not None:
             self.red[instead] = 0
         self.red[vertex] = 1

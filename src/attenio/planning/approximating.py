@@ -19,7 +19,7 @@ from attenio.planning.approximate.guarantees import certificate_at, needed_tile
 from attenio.planning.approximate.window_tiles import window_tiles
 from attenio.planning.costs import checked_dataflow, cost, problems_of, tile_names
 from attenio.planning.plan import ApproximateDataflow, Dataflow, Plan, TileRule, Tiles
-from attenio.quantities import show_words
+from attenio.quantities import show_count, show_words
 from attenio.workload import Workload
 
 
@@ -79,6 +79,7 @@ def _too_small(workload: Workload, dataflow: Dataflow, fast_words: int, least: t
     words = cost(workload, dataflow, Tiles.of(**sizes)).peak_words
     features = feature_count(workload.d, degree)
     return (
-        f"{dataflow.value} needs at least {show_words(words)} of fast memory for {features:,} features of degree"
+        f"{dataflow.value} needs at least {show_words(words)} of fast memory for"
+        f" {show_count(features, 'feature')} of degree"
         f" {degree}; the machine has {fast_words:,}: use exact, a larger fast memory or a larger tolerance"
     )

@@ -11,14 +11,16 @@ from attenio.machine import Boundary, Machine
 from attenio.names import checked_kind
 from attenio.planning.approximate.guarantees import certificate_at
 from attenio.planning.approximating import approximate_plan, best_approximate
-from attenio.planning.costs import ROLLING_TILES, checked_dataflow, computes, cost, cost_of, problems_of, tile_names
+from attenio.planning.costs import checked_dataflow, computes, cost, cost_of, problems_of, tile_names
+from attenio.planning.given_tiles import check_given_tiles, one_by_one
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import keeps_to_granularity, smallest_tiles
 from attenio.planning.published import has_published_rule, published_tiles
 from attenio.planning.search.contest import applies, best_of_all
 from attenio.planning.search.dataflow import ONE_BY_ONE, allowed_forms, best_tiles, contenders
-from attenio.quantities import checked_count, show_words
+from attenio.planning.tiles_of_masks import ROLLING_TILES
+from attenio.quantities import checked_count, show_count, show_words
 from attenio.workload import Direction, Workload, checked_workload
 
 
@@ -103,7 +105,18 @@ def best_plan_for(
 
 
 def plan_with(workload: Workload, machine: Machine | str, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
-    """The plan with the caller's own tiles; DoesNotFit says how many words they would need."""
+    """The plan with the caller's own tiles; DoesNotFit says how many words they would need.
+
+    Tiles that are larger than the problem are refused, and those of which a machine has no units.
+    """
+    machine = as_machine(machine)
+    chosen = checked_dataflow(checked_workload(workload), dataflow)
+    check_given_tiles(workload, chosen, tiles, machine.granularity_of(workload.dtype))
+    return plan_of_tiles(workload, machine, chosen, tiles)
+
+
+def plan_of_tiles(workload: Workload, machine: Machine | str, dataflow: Dataflow | str, tiles: Tiles) -> Plan:
+    """The same for tiles as kernels have them: of any size, those beyond the problem as large as it is."""
     fast_words, chosen = _fast_words(workload, machine), checked_dataflow(workload, dataflow)
     plan = _plan(workload, fast_words, chosen, tiles, rule=TileRule.GIVEN)
     if plan.peak_words > fast_words:
@@ -265,14 +278,12 @@ def _does_not_fit(
             return DoesNotFit(f"{dataflow.value} has nothing to split with one key; use attenio")
         if keys <= granularity.keys:
             return DoesNotFit(
-                f"{dataflow.value} has nothing to split: its {keys:,} keys make one tile of {granularity.keys}; use"
+                f"{dataflow.value} has nothing to split: its {show_count(keys, 'key')} make one tile of"
+                f" {granularity.keys}; use"
                 " attenio, or free tiles (--free-tiles)"
             )
     if dataflow in ONE_BY_ONE and not granularity.is_free:
-        return DoesNotFit(
-            f"{dataflow.value} makes one score at a time, and this machine computes with {granularity}; use attenio,"
-            " or free tiles (--free-tiles)"
-        )
+        return DoesNotFit(one_by_one(dataflow, granularity))
     words, tiles = _smallest(workload, dataflow, granularity)
     return DoesNotFit(
         f"{dataflow.value} needs at least {show_words(words)} of fast memory ({tiles}); the machine has"

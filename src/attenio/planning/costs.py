@@ -4,16 +4,14 @@ from dataclasses import dataclass
 
 from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
-from attenio.names import did_you_mean
+from attenio.names import checked_kind, closest, did_you_mean
 from attenio.planning.approximate import feature_gradient
 from attenio.planning.approximate.applies import refused_tiles, why_no_features
 from attenio.planning.approximate.forms import approximate_form
 from attenio.planning.plan import Dataflow, Tiles, is_approximate
 from attenio.planning.problems import Problems, counting
-from attenio.planning.words import band_turns, dataflows
-from attenio.planning.words.band_turns import BandTurns
-from attenio.planning.words.taking_turns import Sizes, TakingTurns, cut, in_hand, shape_of
-from attenio.planning.words.turn_rooms import NEVER
+from attenio.planning.tiles_of_masks import GivenTiles, check_mask
+from attenio.planning.words import dataflows
 from attenio.workload import Direction, Workload
 
 # They stream columns of keys, or hold some of them, an entry of a key at a time.
@@ -38,18 +36,6 @@ MAY_BE_NONE = frozenset(
         "standing_rows",
     )
 )
-# Of dense problems, whose gradients may wait.
-_WAITING_TILES = frozenset(("waiting_rows", "waiting_keys"))
-# Of dense problems too: the rows of all heads lie one under the other.
-_STACKED_TILES = frozenset(("stacked_rows", "row_sums", "turn_rows"))
-# Of these some whose sums take turns with those of a tile.
-_TURNING_TILES = frozenset(("turn_rows", "turn_keys"))
-_MASKED_TURNS = frozenset(("masked_turn_rows", "masked_turn_keys"))
-# Of rows, or keys, that come and go one by one, and where they may.
-ROLLING_TILES = {
-    "rolling_rows": "where the first row does not need the last key",
-    "rolling_keys": "under a window alone, of whose keys no row needs all",
-}
 # They make D before they ask for the log-sum-exp, with which the weight of a sink is known; the first of them has no
 # log-sum-exp at hand where a score's gradient is made either, and so not the slope of a cap.
 _WITHOUT_SUMS = (Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)
@@ -152,40 +138,15 @@ def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
 
 def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     """Refuse tiles that a dataflow does not take."""
+    checked_kind(tiles, Tiles, "tiles", "Tiles, such as Tiles.of(query_tile=64, key_tile=16)")
     forms = tile_names(dataflow)
     if set(tiles) not in [set(names) for names in forms]:
-        wanted = ", or ".join(", ".join(names) for names in forms)
-        known = dict.fromkeys(name for names in forms for name in names)
-        hints = (did_you_mean(name, known).strip() for name in tiles if name not in known)
-        got = "; ".join([", ".join(tiles) or "none", *filter(None, hints)])
-        raise InvalidInput(f"{dataflow.value} takes the tiles {wanted}; got {got}")
+        raise InvalidInput(_unknown_tiles(dataflow, tuple(tiles), forms))
     for name, size in tiles.items():
         least = 0 if name in MAY_BE_NONE else 1
         if size < least:
             raise InvalidInput(f"{name} is {size:,}; it must be at least {least}")
-    for name, where in ROLLING_TILES.items():
-        kind = problems_of(workload, dataflow).counts.kind
-        if name in tiles and not (kind.keys_roll if name == "rolling_keys" else kind.rows_roll):
-            taken = ", ".join(forms[0])
-            raise InvalidInput(f"{dataflow.value} has {name} {where}, and the mask is {workload.mask}; give it {taken}")
-    if not _WAITING_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).counts.kind.dense:
-        raise InvalidInput(
-            f"{dataflow.value} has gradients wait where every row needs every key, and the mask is {workload.mask};"
-            f" give it {', '.join(forms[0])}"
-        )
-    if not _STACKED_TILES.isdisjoint(tiles) and not problems_of(workload, dataflow).counts.kind.dense:
-        raise InvalidInput(
-            f"{dataflow.value} stacks rows where every row needs every key, and the mask is {workload.mask};"
-            f" give it {', '.join(forms[0])}"
-        )
-    if not {"exchanged_rows", "exchanged_keys"}.isdisjoint(tiles):
-        _check_exchanges(problems_of(workload, dataflow), workload, tiles, ", ".join(forms[0]))
-    if "whole_rows" in tiles and not problems_of(workload, dataflow).counts.kind.keys_roll:
-        raise InvalidInput(
-            f"{dataflow.value} has whole_rows {ROLLING_TILES['rolling_keys']}, and the mask is {workload.mask}; give it"
-            f" {', '.join(forms[0])}"
-        )
-    _check_slots(problems_of(workload, dataflow), workload, dataflow, tiles)
+    check_mask(GivenTiles(problems_of(workload, dataflow), workload, dataflow, tiles, forms[0]))
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
         raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")
     columns, shared = tiles.get("value_columns", 0), workload.entries_per_word
@@ -196,80 +157,23 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
         raise InvalidInput(reason)
 
 
-def _check_exchanges(problems: Problems, workload: Workload, tiles: Tiles, instead: str) -> None:
-    """Refuse exchanges where rows are not causal, or values cannot leave before their keys."""
-    if "exchanged_rows" in tiles and not problems.counts.kind.staircase:
-        raise InvalidInput(
-            f"values give way to outputs under one causal mask with a key for every row, and the mask is"
-            f" {workload.mask}, with {workload.queries:,} queries and {workload.keys:,} keys; give {instead}"
-        )
-    if workload.values_in_keys:
-        raise InvalidInput(f"values that are part of their keys cannot give way to outputs; give {instead}")
+# So many sets of tiles are named in a line; of more, the nearest.
+_FEW_FORMS = 2
 
 
-def _check_slots(problems: Problems, workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
-    """Refuse rings and turns that leave out what has to be there."""
-    if "ring_keys" in tiles:
-        _check_ring(problems, workload, tiles["ring_keys"])
-    if "ring_rows" in tiles:
-        _check_row_ring(problems, workload, tiles["ring_rows"])
-    if "last_keys" in tiles and not problems.counts.kind.causal:
-        raise InvalidInput(f"the last keys pass rows that stay under one causal mask, and the mask is {workload.mask}")
-    if "first_keys" in tiles and not problems.counts.kind.causal:
-        raise InvalidInput(f"all keys stay while rows pass under one causal mask, and the mask is {workload.mask}")
-    if "exchanged_positions" in tiles and not ("last_keys" in tiles or problems.counts.kind.dense):
-        raise InvalidInput(
-            f"positions stay at turns where every row needs every key, and the mask is {workload.mask}; under a causal"
-            " mask give it last_keys too"
-        )
-    if not _TURNING_TILES.isdisjoint(tiles):
-        _check_turns(problems, dataflow, tiles)
-    if not _MASKED_TURNS.isdisjoint(tiles):
-        _check_band_turns(problems, workload, dataflow, tiles)
-
-
-def _check_ring(problems: Problems, workload: Workload, ring: int) -> None:
-    """Refuse a ring of keys under a mask that is no band, or one that does not hold what a row needs."""
-    counts = problems.counts
-    if counts.only_band is None:
-        raise InvalidInput(f"a ring of keys is for one dense, causal or window mask, and the mask is {workload.mask}")
-    if ring < counts.only_band.longest_row:
-        raise InvalidInput(f"ring_keys is {ring:,}, and a row needs {int(counts.only_band.longest_row):,} keys")
-
-
-def _check_row_ring(problems: Problems, workload: Workload, ring: int) -> None:
-    """Refuse a ring of rows where all of them need all keys, or one that does not hold what two keys share."""
-    counts = problems.counts
-    if counts.only_band is None or not counts.kind.rows_roll:
-        raise InvalidInput(f"a ring of rows is for one causal or window mask, and the mask is {workload.mask}")
-    shared = int(counts.ring_rows.of_two)
-    if ring < shared:
-        raise InvalidInput(f"ring_rows is {ring:,}, and {shared:,} rows need a key and the next one")
-
-
-def _check_turns(problems: Problems, dataflow: Dataflow, tiles: Tiles) -> None:
-    """Refuse more sums that take turns than two groups have room for."""
-    (phase,) = dataflows.form_with(problems.sizes, dataflow, tiles).phases
-    assert isinstance(phase, TakingTurns)
-    counts = problems.counts
-    shape = shape_of(phase, problems.group, counts.rows, counts.keys)
-    sizes = cut(shape, Sizes(tiles[phase.tile], tiles[phase.slots], tiles[phase.sums]))
-    waiting, most = shape[1] - sizes.sums, 2 * in_hand(phase, sizes)
-    if waiting > most:
-        raise InvalidInput(
-            f"{waiting:,} sums take turns, and {most:,} have room; make {phase.sums} {shape[1] - most:,} or more"
-        )
-
-
-def _check_band_turns(problems: Problems, workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
-    """Refuse turns under other masks, and sums that none is left for."""
-    (phase,), counts = dataflows.form_with(problems.sizes, dataflow, tiles).phases, problems.counts
-    assert isinstance(phase, BandTurns)
-    if not counts.sums_take_turns:
-        raise InvalidInput(
-            f"{phase.slots} are for one causal or window mask whose first row needs the first key and some other row"
-            f" the last one, and the mask is {workload.mask}"
-        )
-    sizes = band_turns.Sizes(tiles[phase.tile], tiles[phase.slots], tiles[phase.sums])
-    if band_turns.words_of_turns(phase, counting.steps_of(problems, phase), sizes) >= NEVER:
-        raise InvalidInput(f"{phase.sums} is {sizes.sums:,}, and some of the others have no turn; give more")
+def _unknown_tiles(dataflow: Dataflow, given: tuple[str, ...], forms: tuple[tuple[str, ...], ...]) -> str:
+    """What was probably meant by names that are no set of tiles of a dataflow, and where all sets are listed."""
+    known = dict.fromkeys(name for names in forms for name in names)
+    meant = {name if name in known else closest(name, known) for name in given}
+    alike = [names for names in forms if not meant.isdisjoint(names)] or forms[:1]
+    nearest = max(alike, key=lambda names: 2 * len(meant & set(names)) - len(names))
+    unknown = next((name for name in given if name not in known), None)
+    hint = f"; {did_you_mean(unknown, known)}" if unknown else ""
+    begin = f"unknown tile {unknown!r}{hint}" if unknown else ""
+    got = "" if unknown else f"; got {', '.join(given) or 'none'}"
+    if len(forms) <= _FEW_FORMS:
+        return f"{begin}{dataflow.value} takes the tiles {', or '.join(', '.join(names) for names in forms)}{got}"
+    return (
+        f"{begin}{dataflow.value} takes the tiles {', '.join(nearest)}, or {len(forms) - 1} other sets{got};"
+        f" 'attenio run --dataflow {dataflow.value} --tiles list' has them"
+    )

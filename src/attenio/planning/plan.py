@@ -1,13 +1,16 @@
 """A plan: which dataflow, which tiles, and what it will move."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, TypeGuard, get_args
+from operator import index
+from typing import Any, Literal, SupportsIndex, TypeGuard, get_args
 
 from attenio.approximation import Certificate
+from attenio.errors import InvalidInput
 from attenio.machine import Boundary
-from attenio.names import member_named
+from attenio.names import member_named, show_value
 from attenio.planning.against_bounds import AgainstBounds
 from attenio.workload import Direction, Workload
 
@@ -162,7 +165,7 @@ class Tiles(Mapping[str, int]):
     @classmethod
     def of(cls, **sizes: int) -> "Tiles":
         """Tiles from keywords."""
-        return cls(tuple((name, int(size)) for name, size in sizes.items()))
+        return cls(tuple([(name, _whole(name, size)) for name, size in sizes.items()]))
 
     def __getitem__(self, name: str) -> int:
         return dict(self.sizes)[name]
@@ -175,6 +178,16 @@ class Tiles(Mapping[str, int]):
 
     def __str__(self) -> str:
         return " ".join(f"{name}={size:,}" for name, size in self.sizes)
+
+
+def _whole(name: str, size: object) -> int:
+    """A size as an integer; NumPy's are taken, and what would be rounded is refused."""
+    if type(size) is int:
+        return size
+    if isinstance(size, SupportsIndex) and not isinstance(size, bool):
+        with suppress(TypeError):  # an array of several
+            return index(size)
+    raise InvalidInput(f"{name} is {show_value(size)}; give a whole number")
 
 
 @dataclass(frozen=True)

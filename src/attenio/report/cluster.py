@@ -210,6 +210,6 @@ def cluster_section(answer: ClusterAnswer) -> str:
         rows.append(cells)
     rows += [list(row) for row in layout_rows(answer)]
     body = ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows]
-    told = f"{plan.cluster.devices:,} devices. Words are those that the busiest device sends; it must send {bound:,}."
-    told = f"{told} {faster_than_plan(answer)}".rstrip()
+    told = f"Words are those that the busiest device sends; it must send {bound:,}."
+    told = f"{show_count(plan.cluster.devices, 'device')}. {told} {faster_than_plan(answer)}".rstrip()
     return f"<p>{told}</p>\n<table><thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(body) + "\n</tbody></table>"

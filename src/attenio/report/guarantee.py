@@ -1,6 +1,7 @@
 """The promise of a plan that approximates, in words."""
 
 from attenio.planning.plan import Dataflow, Plan
+from attenio.quantities import show_count
 
 
 def guarantee(plan: Plan) -> str:
@@ -12,4 +13,4 @@ def guarantee(plan: Plan) -> str:
     if plan.dataflow is Dataflow.FEATURE_GRADIENT:
         what = "of the outputs whose gradient this is, of half the range of a column of V"
     kind, features = certificate.polynomial.kind.value, certificate.features or 0
-    return f"{what}: {kind} polynomial of degree {certificate.degree}, {features:,} features"
+    return f"{what}: {kind} polynomial of degree {certificate.degree}, {show_count(features, 'feature')}"

@@ -12,7 +12,7 @@ from attenio.files import checked_path, write_atomically
 from attenio.machine import Machine
 from attenio.measurement.provenance import Provenance, provenance
 from attenio.planning import Plan, TrainingPlan
-from attenio.quantities import bytes_of, show_bytes, show_seconds
+from attenio.quantities import bytes_of, show_bytes, show_count, show_seconds, show_words
 from attenio.report import html_tables, palette
 from attenio.report.accelerator_section import AcceleratorSection, accelerator_section
 from attenio.report.answer import Answer, answer
@@ -201,7 +201,7 @@ def _facts(answered: Answer) -> str:
         (
             "fast memory",
             show_bytes(bytes_of(answered.fast_words, element_bytes=width)),
-            f"{answered.fast_words:,} words, {plan.peak_words:,} in use",
+            f"{show_words(answered.fast_words)}, {plan.peak_words:,} in use",
         ),
     ]
     if binding is not None:
@@ -213,10 +213,11 @@ def _facts(answered: Answer) -> str:
 
 def _saved_words(plan: TrainingPlan) -> str:
     if plan.kept_keys:
-        return f"{plan.kept_keys:,} keys and queries of {plan.kept_queries:,} rows stay in fast memory"
+        queries = f"queries of {show_count(plan.kept_queries, 'row')}"
+        return f"{show_count(plan.kept_keys, 'key')} and {queries} stay in fast memory"
     if plan.kept_outputs:
-        return f"outputs of {plan.kept_outputs:,} rows stay in fast memory"
-    return f"{plan.extra_words:,} words that neither pass counts"
+        return f"outputs of {show_count(plan.kept_outputs, 'row')} stay in fast memory"
+    return f"{show_words(plan.extra_words)} that neither pass counts"
 
 
 def _step_facts(step: TrainingAnswer) -> str:
@@ -231,7 +232,7 @@ def _step_facts(step: TrainingAnswer) -> str:
             (
                 "fast memory",
                 show_bytes(bytes_of(step.fast_words, element_bytes=width)),
-                f"{step.fast_words:,} words, {plan.peak_words:,} in use",
+                f"{show_words(step.fast_words)}, {plan.peak_words:,} in use",
             ),
         ]
     )

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from attenio.dataflows.run import Run
 from attenio.fitted_table import NAME, NUMBER, TEXT, FittedTable, plain_table
-from attenio.quantities import bytes_of, show_bytes, show_seconds
+from attenio.quantities import bytes_of, show_bytes, show_seconds, show_words
 from attenio.report.answer import Answer, Floor, TimeFloor
 from attenio.report.guarantee import guarantee
 from attenio.report.notation import (
@@ -51,7 +51,7 @@ def bounds_table(answer: Answer | Floor) -> RenderableType:
     lines = [
         Text.assemble(
             f"{capital(bound.covers)} moves at least ",
-            (f"{bound.words:,} words", "bold"),
+            (show_words(bound.words), "bold"),
             f" ({_size(answer, bound.words)}) across {where}.",
         )
         for bound in told_bounds(answer)
@@ -84,7 +84,7 @@ def training_tables(answer: TrainingAnswer) -> RenderableType:
         summary.add_column(justify=justify, no_wrap=justify == "right")
     _add_bounds(summary, answer)
     how = f"{plan.forward.dataflow.value}, then {plan.backward.dataflow.value}; {plan.saved.value} saved"
-    summary.add_row("step moves", f"{plan.moved_words:,} words", _size(answer, plan.moved_words), how)
+    summary.add_row("step moves", show_words(plan.moved_words), _size(answer, plan.moved_words), how)
     summary.add_row("gap", show_ratio(answer.gap), "", f"step over bound{_beside(answer)}")
     choices = plain_table(
         ("saved", NAME), ("moved (words)", NUMBER), ("÷ bound", NUMBER), ("forward", TEXT), ("backward", TEXT)
@@ -160,7 +160,7 @@ def reproduction_table(reproduction: Reproduction) -> RenderableType:
 def question_line(answer: Answer | Floor | TrainingAnswer) -> Text:
     """What was asked about."""
     size = _size(answer, answer.fast_words)
-    name = f"{answer.machine.name}, {answer.fast_words:,} words ({size}) of fast memory"
+    name = f"{answer.machine.name}, {show_words(answer.fast_words)} ({size}) of fast memory"
     return Text.assemble((str(answer.workload), "bold"), f" on {name}")
 
 
@@ -174,7 +174,7 @@ def _summary(answer: Answer) -> RenderableType:
     _add_bounds(table, answer)
     table.add_row(
         Text("plan moves", style="bold"),
-        Text(f"{plan.moved_words:,} words", style="bold"),
+        Text(show_words(plan.moved_words), style="bold"),
         _size(answer, plan.moved_words),
         f"{plan.dataflow.value}, {plan.tiles}",
     )
@@ -188,7 +188,7 @@ def _add_bounds(table: Table, answer: Answer | TrainingAnswer) -> None:
     """What must move, and below it what every algorithm must where that is less."""
     for name, bound in zip(("must move", ""), told_bounds(answer), strict=False):
         how = f"{bound.theorem} ({bound.strength.value})"
-        table.add_row(name, f"{bound.words:,} words", _size(answer, bound.words), how)
+        table.add_row(name, show_words(bound.words), _size(answer, bound.words), how)
 
 
 def _beside(answer: Answer | TrainingAnswer) -> str:

@@ -11,7 +11,7 @@ from attenio.masks import Dense, Mask, SharedPrefix, check_mask, mask_from_text
 from attenio.masks.patterns import Band, Pattern, PrefixedRequests, patterns_of
 from attenio.masks.patterns.lazy import lazy
 from attenio.names import check_keywords, checked_kind
-from attenio.quantities import as_count, checked_count
+from attenio.quantities import as_count, checked_count, show_count
 from attenio.workload.checks import check_forms, check_latent, check_reach, checked_lengths, checked_positive
 from attenio.workload.direction import Direction
 
@@ -147,8 +147,8 @@ class Workload:
     def _check(self) -> None:
         if self.heads % self.kv_heads:
             raise InvalidInput(
-                f"{self.heads} query heads cannot share {self.kv_heads} KV heads evenly;"
-                f" make kv_heads divide {self.heads}"
+                f"{show_count(self.heads, 'query head')} cannot share {show_count(self.kv_heads, 'KV head')} evenly;"
+                f" make kv_heads {'1' if self.heads == 1 else f'divide {self.heads:,}'}"
             )
         if self.accumulator is not None and self.accumulator.bytes < self.dtype.bytes:
             raise InvalidInput(

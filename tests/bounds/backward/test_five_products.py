@@ -177,7 +177,7 @@ def test_its_regime_names_the_formula_that_it_reaches(d: int, dv: int, units: in
     for fast_words in (20, 500, 5000, 10**6):
         bound = five_products(workload, fast_words, units=units)
         if bound.regime.startswith("2 Z G"):
-            counted = float(bound.regime.rpartition("= ")[2])
+            counted = float(bound.regime.rpartition("= ")[2].replace(",", ""))
             more = -units * (fast_words + 2)
             if units == 1:
                 more = fast_words - (fast_words + 1) ** 2.5 / (8 * workload.scores * counted)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attenio.bounds import bounds_for
 from attenio.bounds.backward.gradient_rows import (
     budget_for,
     even_weights,
@@ -95,3 +96,13 @@ def test_equal_widths_give_twelve_and_sixteen_or_six_and_eight(n: int, d: int, f
             assert words >= constant * n * n * d * d / fast_words * (1 - 1e-9)
         if 3 * fast_words <= 256 / 27 * d * d:
             assert words >= constant * n * n * d / 2 / np.sqrt(fast_words) * (1 - 1e-9) - fast_words
+
+
+def test_numbers_of_its_regime_are_in_full() -> None:
+    for d, fast_words in ((512, 10**8), (512, 10**4), (8, 10**4), (8, 100)):
+        workload = Workload(n=4096, d=d, direction="backward")
+        for bound in bounds_for(workload, fast_words):
+            assert "e+" not in bound.regime
+    assert gradient_rows(workload, 10**4).regime == "large fast memory: Z G/M, G = 768"
+    large = gradient_rows(Workload(n=4096, d=512, direction="backward"), 10**8)
+    assert large.regime == "large fast memory: Z G/M, G = 3,145,728"

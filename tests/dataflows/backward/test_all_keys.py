@@ -69,7 +69,7 @@ def with_slots(workload, fast_words):
 @pytest.mark.parametrize("mask", ["dense", "window:2", "documents:2,2"])
 def test_all_keys_stay_while_rows_pass_under_one_causal_mask(mask):
     tiles = Tiles.of(first_keys=1, standing_rows=0)
-    with pytest.raises(InvalidInput, match="all keys stay while rows pass under one causal mask"):
+    with pytest.raises(InvalidInput, match="has first_keys of all keys that stay under one causal mask"):
         cost(Workload(n=4, d=2, mask=mask, direction="backward"), "kept-row-gradients", tiles)
 
 

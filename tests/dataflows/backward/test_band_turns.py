@@ -149,7 +149,7 @@ def test_they_are_for_one_causal_or_window_mask(mask, dataflow, names):
 def test_a_sum_without_a_turn_asks_for_a_place():
     workload = Workload(n=4, d=2, mask="causal", direction="backward")
     tiles = {"masked_turn_rows": 1, "key_tile": 2}
-    with pytest.raises(InvalidInput, match="own_row_sums is 0, and some of the others have no turn; give more"):
+    with pytest.raises(InvalidInput, match=r"own_row_sums is 0, and some of the 4 others have no turn; give 1$"):
         cost(workload, "kept-row-gradients", Tiles.of(**tiles, own_row_sums=0))
     assert cost(workload, "kept-row-gradients", Tiles.of(**tiles, own_row_sums=1)).moved_words
 

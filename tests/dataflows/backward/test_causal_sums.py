@@ -98,7 +98,7 @@ def best_with_slots(workload, fast_words):
 @pytest.mark.parametrize("mask", ["dense", "window:2", "documents:2,2"])
 def test_the_last_keys_pass_rows_that_stay_under_one_causal_mask(mask):
     tiles = Tiles.of(last_keys=1, key_tile=1, standing_sums=1, exchanged_positions=1)
-    with pytest.raises(InvalidInput, match="the last keys pass rows that stay under one causal mask"):
+    with pytest.raises(InvalidInput, match="has last_keys, which pass rows that stay, under one causal mask"):
         cost(Workload(n=4, d=2, mask=mask, direction="backward"), "kept-row-gradients", tiles)
 
 

@@ -114,7 +114,7 @@ def test_what_a_mask_says_nothing_else_may_say(call, other):
         (True, "mask is a bool; give one of"),
         (Documents(lengths=(5, 6)), "document lengths add up to 11 but there are 20 queries; make them equal"),
         (BlockSparse(layout=((True,),), query_block=8, key_block=8), "a block-sparse layout has 1 rows of 8"),
-        (SharedPrefix(length=20), "prefix 20 leaves no own key of 20; use a prefix below 20"),
+        (SharedPrefix(length=20), "prefix 20 leaves no own key of 20; use 40 keys or more, or another mask"),
     ],
     ids=str,
 )

@@ -21,6 +21,7 @@ from attenio.masks.patterns import Band
 from attenio.parts import SiliconParts
 from attenio.planning import Dataflow, Plan
 from attenio.planning.costs import problems_of
+from attenio.quantities import show_words
 from attenio.workload import Direction, Workload
 
 # One machine for AttenIO, with rows at rest on their MACs, and one for all that take softmax along rows.
@@ -97,7 +98,8 @@ class Design:
             words, cycles = words_of(place, self.widths)[1], int(place.step.cycles)
             if words > cycles * self.hardware.pe.macs:
                 raise DoesNotFit(
-                    f"the memory moves {words:,} words in {cycles:,} cycles, and {self.hardware.pe.macs:,} MACs take as"
+                    f"the memory moves {show_words(words)} in {cycles:,} cycles, and {self.hardware.pe.macs:,}"
+                    " MACs take as"
                     " many words a cycle; use a slower memory or a larger array"
                 )
 

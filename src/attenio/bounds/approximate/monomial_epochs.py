@@ -8,7 +8,7 @@ from attenio.bounds.epochs import best_over_epochs
 from attenio.bounds.floats import Floats
 from attenio.bounds.lower_bound import LowerBound, Strength, between_units
 from attenio.masks import SharedPrefix
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_digits, show_words
 from attenio.workload import Workload
 
 
@@ -83,7 +83,8 @@ def monomial_epochs(workload: Workload, degree: int, fast_words: int, *, units: 
         strength=Strength.SCHEDULE,
         covers="algorithms that sum monomials of keys times values, and make no sum twice",
         regime=(
-            f"the sums of a head, {state:,} words, do not fit: {2 * monomial_constant(degree):.3g} n C dv/M^(g/(g+1))"
+            f"the sums of a head, {show_words(state)}, do not fit:"
+            f" {show_digits(2 * monomial_constant(degree))} n C dv/M^(g/(g+1))"
             if state > fast_words
             else "weak while the sums of a head fit: see compulsory"
         ),

@@ -8,6 +8,7 @@ from attenio.bounds.floats import Floats, larger, smaller, where
 from attenio.bounds.lower_bound import MAKES_SCORES, LowerBound, Strength, beside_leading_words, between_units
 from attenio.bounds.recomputed_scores import counted_products
 from attenio.bounds.whole_products import budget_without_fresh_pairs, whole_product_words
+from attenio.quantities import show_number
 from attenio.workload import Workload
 
 # What products for dQ and dK count beside those for dP, and what those of scores then do: each is a theorem.
@@ -55,13 +56,15 @@ def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> Low
     sizes = float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words), float(units)
     counted = _counted(*sizes[1:3])
     more = beside_leading_words(sizes[0] * counted, fast_words, units)
-    small = f"2 Z G/√(M+1) - 2 Z {more}, G = {counted:.6g}"
+    small = f"2 Z G/√(M+1) - 2 Z {more}, G = {show_number(counted)}"
     return LowerBound(
         theorem="five-products",
         words=int(five_product_words(*sizes)),
         strength=Strength.ORDINARY,
         covers=MAKES_SCORES,
-        regime=small if fast_words <= counted**2 else f"weak above G² = {counted**2:.6g} words: see gradient-rows",
+        regime=small
+        if fast_words <= counted**2
+        else f"weak above G² = {show_number(counted**2)} words: see gradient-rows",
         assumptions=(
             "each score and each dP is a sum of products of its own, and a word when it is used",
             "dQ, dK and dV are sums of products dS·k, dS·q and p·dO, in any order, each with the whole of dP",

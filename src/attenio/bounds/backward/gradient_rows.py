@@ -1,8 +1,11 @@
 """Gradient rows: rows of Q, dO, dQ and of K, V, dK, dV compete for a large fast memory."""
 
+from math import ceil
+
 from attenio.bounds.epochs import best_over_epochs, products_per_epoch
 from attenio.bounds.floats import Floats, any_of, cube_root, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, between_units
+from attenio.quantities import show_number, show_words
 from attenio.workload import Direction, Workload
 
 Weights = tuple[Floats, Floats, Floats]  # of a product dS·k or dS·q, of a product with p, of all products of a pair
@@ -105,9 +108,9 @@ def gradient_rows(workload: Workload, fast_words: int, *, units: int = 1) -> Low
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime=(
-            f"large fast memory: Z G/M, G = {weigh[2]:.6g}"
+            f"large fast memory: Z G/M, G = {show_number(weigh[2])}"
             if fast_words >= least
-            else f"below {least:.6g} words: the best epoch"
+            else f"below {show_words(ceil(least))}: the best epoch"
         ),
         assumptions=(
             "each score and each dP is a sum of products of its own",

@@ -4,6 +4,7 @@ from attenio.bounds.backward.gradient_rows import Weights
 from attenio.bounds.epochs import whole_words
 from attenio.bounds.floats import Floats, any_of, cube_root, larger, root, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
+from attenio.quantities import show_number
 from attenio.workload import Workload
 
 # A step advances the clock by less than this.
@@ -155,4 +156,5 @@ def _regime(words: int, scores: float, d: float, value_dim: float, fast_words: f
     if toll < most:
         return f"small fast memory: a toll of {max(toll, 0.0):.3g}, or longer epochs"
     pair = weights_with_toll(d, value_dim, toll)[2]
-    return f"large fast memory, far from all inputs: Z G/M + M, G = {pair:.6g}, less what sums cost that come first"
+    formula = f"Z G/M + M, G = {show_number(pair)}, less what sums cost that come first"
+    return f"large fast memory, far from all inputs: {formula}"

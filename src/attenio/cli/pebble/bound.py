@@ -8,7 +8,7 @@ from attenio.cli.pebble.position import GameChoice, time_limit_seconds
 from attenio.cli.pebble.rendering import game_line, game_to_json
 from attenio.cli.pebble.solve import TimeLimit
 from attenio.plain_values import plain_fields
-from attenio.quantities import show_seconds
+from attenio.quantities import show_seconds, show_words
 
 if TYPE_CHECKING:
     from attenio.pebbling import ComputationGraph
@@ -61,7 +61,7 @@ def bound(choice: GameChoice, time_limit: TimeLimit = "30", as_json: AsJson = Fa
         notes.append(f"the time limit cut short: {', '.join(shortened)}; a longer one may prove more")
     if unchecked:
         notes.append(f"found but not checked in time, and left out: {', '.join(unchecked)}")
-    print_tables(game_line(game), "", table, *notes, f"every schedule moves at least {largest:,} words")
+    print_tables(game_line(game), "", table, *notes, f"every schedule moves at least {show_words(largest)}")
 
 
 def _witness_line(witness: "Witness", graph: "ComputationGraph") -> str:
@@ -83,7 +83,7 @@ def _witness_line(witness: "Witness", graph: "ComputationGraph") -> str:
         case CountingWitness():
             return f"an epoch of {witness.epoch_words:,} loads computes at most {witness.later:,} values"
         case PairWitness():
-            return f"{len(witness.pairs):,} products of two inputs, epochs of {witness.epoch_words:,} words"
+            return f"{len(witness.pairs):,} products of two inputs, epochs of {show_words(witness.epoch_words)}"
         case WavefrontWitness():
             names = [graph.names[moment.vertex] for moment in witness.moments[:3]]
             more = "" if len(witness.moments) <= 3 else f" and {len(witness.moments) - 3:,} more"

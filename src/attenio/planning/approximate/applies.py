@@ -3,6 +3,7 @@
 from attenio.elements import ElementType
 from attenio.masks.patterns import Band
 from attenio.planning.plan import Dataflow, Tiles
+from attenio.planning.problems.told_mask import told_mask
 from attenio.workload import Workload
 
 
@@ -15,7 +16,10 @@ def why_no_features(workload: Workload, dataflow: Dataflow) -> str | None:
             " use exact, or a dense, causal or documents mask"
         )
     if dataflow is Dataflow.WINDOW_AND_FEATURES and all(pattern.is_dense for pattern in patterns):
-        return f"{dataflow.value} keeps the last keys as they are, and without a causal mask no key is last"
+        return (
+            f"{dataflow.value} keeps the last keys as they are under a causal mask, and {told_mask(workload)}; use"
+            f" {Dataflow.FEATURE_STATE.value}"
+        )
     if workload.accumulator not in (None, ElementType.FP32):
         return f"{dataflow.value} adds up in fp32; leave accumulator {workload.accumulator.value} out or use exact"
     return None

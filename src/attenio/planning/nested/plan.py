@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attenio.display import Shown
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_words
 from attenio.workload import Workload
 
 
@@ -42,7 +42,8 @@ class NestedPlan(Shown):
             "workload": str(self.workload),
             "head_tile": self.head_tile,
             **{
-                f"boundary {k}": f"query_tile={tiles.query_tile:,} key_tile={tiles.key_tile:,}: moves {moved:,} words,"
+                f"boundary {k}": f"query_tile={tiles.query_tile:,} key_tile={tiles.key_tile:,}: moves"
+                f" {show_words(moved)},"
                 f" holds {peak:,} of {fast:,}"
                 for k, (tiles, moved, peak, fast) in enumerate(boundaries)
             },

@@ -215,7 +215,7 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(words + group * phase.live * counts.live_rows(a) if phase.live else words)
         case KeptTile():
             a = tiles[phase.tile]
-            read = counts.key_loads(a) - counts.kept_loads(a, tiles[phase.slots])
+            read = counts.key_loads(a) - counts.kept_loads(a, min(tiles[phase.slots], counts.most_keys))
             return int(times_of(problems, phase) * (phase.loads * read + phase.live * counts.live_rows(a)))
         case RollingTile() | ExchangedRows():
             return int(group * _of_one_head(counts, phase, tiles))

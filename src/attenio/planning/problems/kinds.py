@@ -78,6 +78,11 @@ def kind_of(band: Band) -> Kind:
 _InUnits = RowTile | Rectangle | Product | Resident
 
 
+def makes_single_scores(form: Form) -> bool:
+    """Whether a form makes one score at a time somewhere, so that no granularity allows it."""
+    return not all(isinstance(phase, _InUnits) for phase in form.phases)
+
+
 def is_for(form: Form, kind: Kind, free: Counts) -> Counts:
     """Whether a form is for problems of a kind, of which tiles of any size may be ``free``.
 

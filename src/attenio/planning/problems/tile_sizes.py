@@ -1,5 +1,7 @@
 """Which sizes a granularity leaves to the tiles of a dataflow, by the names of these."""
 
+from typing import NamedTuple
+
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.words import band_turns
@@ -39,8 +41,17 @@ _OF_KEYS = frozenset(
 _ONE_ROW = ("query_tile", "resident_keys")
 
 
-def keeps_to_granularity(problems: Problems, tiles: Tiles) -> bool:
-    """Whether every tile of rows or keys is a multiple of the unit, or the whole length.
+class OddTile(NamedTuple):
+    """A tile that is neither a multiple of its unit nor whole."""
+
+    name: str
+    size: int
+    unit: int
+    whole: int
+
+
+def odd_tile(problems: Problems, tiles: Tiles) -> OddTile | None:
+    """The first tile of rows or keys that is neither a multiple of the unit nor the whole length, if one is.
 
     Heads that share a tile of queries lie one under the other, so that their rows together are the multiple. Heads,
     columns and resident scores may be any number.
@@ -54,8 +65,13 @@ def keeps_to_granularity(problems: Problems, tiles: Tiles) -> bool:
         elif name in _OF_KEYS:
             whole, unit = problems.counts.most_keys, problems.granularity.keys
         if size < whole and size % unit:
-            return False
-    return True
+            return OddTile(name, size, unit, whole)
+    return None
+
+
+def keeps_to_granularity(problems: Problems, tiles: Tiles) -> bool:
+    """Whether every tile of rows or keys is a multiple of the unit, or the whole length."""
+    return odd_tile(problems, tiles) is None
 
 
 def smallest_tiles(problems: Problems, names: tuple[str, ...]) -> Tiles:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from attenio.planning.plan import Dataflow, MovingTiles, Tiles
 from attenio.planning.problems import Problems
-from attenio.planning.problems.kinds import Kind, is_for
+from attenio.planning.problems.kinds import Kind, is_for, makes_single_scores
 from attenio.planning.problems.tile_sizes import keeps_to_granularity
 from attenio.planning.search.forms import best_of_form, floor_of_form
 from attenio.planning.words.dataflows import known_forms
@@ -102,9 +102,16 @@ def allowed_forms(problems: Problems, dataflow: Dataflow) -> tuple[Form, ...]:
     forms = _forms_for(dataflow, problems.sizes, problems.counts.kind, free)
     if free:
         return forms
-    if dataflow is Dataflow.SCORE_STATIONARY:  # no unit multiplies with one element at a time
-        forms = tuple(form for form in forms if form.names[0] != "resident_rows")
+    forms = in_units(dataflow, forms)
     return tuple(f for f in forms if not f.constant or keeps_to_granularity(problems, Tiles(f.constant)))
+
+
+def in_units(dataflow: Dataflow, forms: tuple[Form, ...]) -> tuple[Form, ...]:
+    """Those of these forms that matrix units compute, with tiles of whole units."""
+    by_elements = dataflow is Dataflow.SCORE_STATIONARY  # no unit multiplies with one element at a time
+    return tuple(
+        form for form in forms if not (makes_single_scores(form) or (by_elements and form.names[0] == "resident_rows"))
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -20,6 +20,7 @@ from attenio.masks import BlockSparse, Causal, Dense, Documents, Layout, Mask, S
 from attenio.memory.trace import Event, EventKind
 from attenio.planning import best_plan_for
 from attenio.planning.plan import Dataflow, Plan, is_exact_forward
+from attenio.quantities import show_words
 from attenio.report.pictures.canvas import box, outline, picture, text
 from attenio.workload import Direction, Workload
 
@@ -119,7 +120,7 @@ def moves_svg(plan: Plan, *, shown: int = 6) -> str:
     panel, height = 150.0, 250.0
     parts = [
         text(20, 28, "What moves", font_size="18", font_weight="600"),
-        text(20, 48, f"{plan.dataflow.value}: {plan.tiles}, {plan.fast_words} words of fast memory", "soft"),
+        text(20, 48, f"{plan.dataflow.value}: {plan.tiles}, {show_words(plan.fast_words)} of fast memory", "soft"),
     ]
     for number, frame in enumerate(picked):
         parts += _panel(20 + number * panel, 80, plan, frame)
@@ -132,7 +133,7 @@ def moves_svg(plan: Plan, *, shown: int = 6) -> str:
 
 def _told(frame: Frame) -> str:
     rows = f"rows {frame.rows[0]} to {frame.rows[-1]}" if frame.rows else "nothing"
-    return f"{frame.kind} {rows} of {frame.operand}: {frame.words} words"
+    return f"{frame.kind} {rows} of {frame.operand}: {show_words(frame.words)}"
 
 
 def _panel(x: float, y: float, plan: Plan, frame: Frame) -> list[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from attenio.planning.plan import Plan
-from attenio.quantities import show_words
+from attenio.quantities import show_count, show_words
 from attenio.report.pictures.canvas import box, outline, picture, text
 from attenio.workload import Direction
 
@@ -50,8 +50,8 @@ def tiles_svg(plan: Plan) -> str:
         text(_X - _STRIP - 16, _Y + 14, "Q", "query", text_anchor="end"),
         text(_X + _SIDE + 46, _Y + 14, "O", "output"),
         text(_X - 8, _Y - 18, "K, V", "key", text_anchor="end"),
-        text(_X + _SIDE / 2, _Y + _SIDE + 22, f"{workload.keys:,} keys", "soft", text_anchor="middle"),
-        text(_X - 44, _Y + _SIDE + 22, f"{workload.queries:,} queries", "soft", text_anchor="middle"),
+        text(_X + _SIDE / 2, _Y + _SIDE + 22, show_count(workload.keys, "key"), "soft", text_anchor="middle"),
+        text(_X - 44, _Y + _SIDE + 22, show_count(workload.queries, "query"), "soft", text_anchor="middle"),
         *_memory(plan),
     ]
     return picture(_WIDTH, _HEIGHT, "One tile, to scale", _description(plan, rows, keys), parts)
@@ -105,7 +105,9 @@ def _memory(plan: Plan) -> list[str]:
 def _description(plan: Plan, rows: int, keys: int) -> str:
     way = "" if plan.workload.direction is Direction.FORWARD else f" ({plan.workload.direction.value})"
     return (
-        f"{plan.dataflow.value}{way}: a tile of {rows:,} of {plan.workload.queries:,} queries and {keys:,} of"
-        f" {plan.workload.keys:,} keys. It holds at most {show_words(plan.peak_words)} of {plan.fast_words:,} in fast"
+        f"{plan.dataflow.value}{way}: a tile of {rows:,} of {show_count(plan.workload.queries, 'query')} and"
+        f" {keys:,} of"
+        f" {show_count(plan.workload.keys, 'key')}. It holds at most {show_words(plan.peak_words)} of"
+        f" {plan.fast_words:,} in fast"
         f" memory and moves {show_words(plan.moved_words)}."
     )

@@ -162,7 +162,7 @@ def takes_whole_heads(problem: KernelProblem, d: int) -> bool:
     seen = key_tiles(problem.queries, problem.keys, band, row_tile=cuda.ROWS, key_tile=cuda.KEYS)
     summed = problem.group * cuda.ROWS * int((seen > 1).sum())
     even = -(-heads // programs) * tiles <= _MOST_ROUNDS * -(-heads * tiles // programs)
-    return even and seen.mean() <= _MOST_VISITS[stored] and 4 * programs * summed * stored <= _SUMS_BYTES
+    return bool(even and seen.mean() <= _MOST_VISITS[stored] and 4 * programs * summed * stored <= _SUMS_BYTES)
 
 
 _not_proven: set[torch.device] = set()

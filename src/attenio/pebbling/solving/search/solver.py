@@ -28,6 +28,7 @@ from attenio.pebbling.schedule import Schedule
 from attenio.pebbling.solution import Ending, Solution
 from attenio.pebbling.solving.first_schedule import first_schedule
 from attenio.pebbling.solving.search.encoding import HEADER, POSITION_WORDS, VARIANT, VARIANTS, Encoded, encode
+from attenio.quantities import show_words
 
 Progress = Callable[[int, int], None]
 
@@ -62,7 +63,8 @@ def best_first(
     known_cost = known.cost_words(game.graph)
     if known_cost - encoded.compulsory > _MOST_LEVELS:
         raise InvalidInput(
-            f"costs of {game.graph.name} range over {known_cost - encoded.compulsory:,} words; best-first search takes"
+            f"costs of {game.graph.name} range over {show_words(known_cost - encoded.compulsory)}; best-first"
+            " search takes"
             f" up to {_MOST_LEVELS:,}: use smaller weights"
         )
     if known_cost == encoded.compulsory:
