@@ -25,6 +25,8 @@ from attenio.workload import Direction
 
 # They make the same products, which are made together for the cases that any of these may win.
 _OF_PRODUCTS = (Dataflow.SPILLED_GRADIENTS, Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)
+# Their forms share phases, whose tiles are looked for once.
+_OF_SAME_PHASES = (Dataflow.TWO_PASS, Dataflow.RANK_ONE_TILING)
 # Gradients with tiles beside slots, of which many are tried.
 _WITH_SLOTS = (Dataflow.KEPT_ROW_GRADIENTS, Dataflow.TWO_PASS)
 
@@ -58,7 +60,7 @@ def _offer_in_turn(cases: Cases, turns: list[list[_Entrant]], best: Solution) ->
         if entrants[0].dataflow in _OF_PRODUCTS:
             _offer_products(cases, entrants, best)
         else:
-            _offer(cases, entrants[0], best, together=entrants[0].dataflow is Dataflow.TWO_PASS)
+            _offer(cases, entrants[0], best, together=entrants[0].dataflow in _OF_SAME_PHASES)
 
 
 def _entrants(cases: Cases, direction: Direction) -> list[_Entrant]:
