@@ -131,7 +131,7 @@ def _offer_products(cases: Cases, entrants: list[_Entrant], best: Solution) -> N
     """Offer the dataflows that end with products of stored scores."""
     any_may_win = np.zeros(len(cases), dtype=np.bool_)
     for entrant in entrants:
-        any_may_win[may_win(cases, entrant.form, best.limit(entrant.rank))] = True
+        any_may_win[may_win(cases, entrant.form, np.where(any_may_win, -1, best.limit(entrant.rank)))] = True
     index = np.flatnonzero(any_may_win)
     if index.size:
         few, part = take(cases, index), take(best, index)
