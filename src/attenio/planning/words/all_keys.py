@@ -93,10 +93,20 @@ def _words_beside(phase: AllKeys, positions: Counts, rows: Counts, tiles: Iterab
     return words + phase.once * last
 
 
+def _most_keys(phase: AllKeys, keys: Counts, fast_words: Counts) -> tuple[Counts, Counts]:
+    """Words beside all keys, and keys whose gradients fit there at once."""
+    free = fast_words - phase.beside - keys * phase.per_key
+    return free, floor_div(free, phase.per_sum) + 1
+
+
+def may_hold_all(phase: AllKeys, keys: Counts, fast_words: Counts) -> Counts:
+    """Whether all keys fit, and gradients of more than one."""
+    return _most_keys(phase, keys, fast_words)[1] >= 2
+
+
 def all_keys_floor(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Counts) -> Counts:
     """Words that no sizes go below: as many gradients as fit, and as many rows, both at once; infinite if none fits."""
-    free = fast_words - phase.beside - shape[1] * phase.per_key
-    keys = floor_div(free, phase.per_sum) + 1
+    free, keys = _most_keys(phase, shape[1], fast_words)
     if type(keys) is int and keys < 2:
         return inf  # the usual case, quickly
     sizes = Sizes(larger(keys, 1), larger(floor_div(free, phase.per_row), 0))
@@ -105,8 +115,8 @@ def all_keys_floor(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Cou
 
 def best_all_keys(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Counts) -> tuple[Counts, Sizes]:
     """The fewest words and the sizes that move them; 2^60 words, and no keys, where nothing fits."""
-    free = fast_words - phase.beside - shape[1] * phase.per_key
-    most = smaller(floor_div(free, phase.per_sum) + 1, shape[1])
+    free, keys_that_fit = _most_keys(phase, shape[1], fast_words)
+    most = smaller(keys_that_fit, shape[1])
 
     def words_with(keys: Counts) -> tuple[Counts, Counts, Counts]:
         """Beside as many rows as fit."""
