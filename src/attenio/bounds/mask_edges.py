@@ -195,10 +195,9 @@ def raised_at_edges(
     for place, epoch in enumerate(epochs_of(d, value_dim, direction, sums=sums)):
         tried = _strips_for(edges, epoch, np.multiply.outer(_TRIED, fast_words), fast_words)
         share, some = np.nonzero(tried.most > best)
-        of_some = epochs_of(d[some], value_dim[some], direction, sums=sums)
-        if some.size and (epoch := next(islice(of_some, place, None), None)):
-            strips = _Strips(*(each[share, some] for each in tried))
-            np.maximum.at(best, some, _words(edges.rows[some], epoch, strips, fast_words[some]))
+        strips = _Strips(*(each[share, some] for each in tried))
+        for of_some in islice(epochs_of(d[some], value_dim[some], direction, sums=sums), place, place + 1):
+            np.maximum.at(best, some, _words(edges.rows[some], of_some, strips, fast_words[some]))
     return np.where(edges.deepest >= 1.0, best, known)
 
 

@@ -22,6 +22,8 @@ from attenio.workload import Direction
 MOST_WORDS = 2**63 - 1
 # As many numbers more than there are points, so that points of equal machines and widths may lie in rows.
 _MORE = 1.25
+# Fast memories, in squares of d, up to which some forward bounds say something: larger ones are asked about apart.
+_SMALL = 2.5
 # Words that come again are no more than the compulsory ones: both are of the same rows and keys.
 _MOST_AGAIN = 2
 
@@ -87,7 +89,8 @@ class _Asked:
         columns = np.stack((cases.d[place], cases.value_dim[place], points.inside_words[index], self.units))
         self.columns = columns
         self.rows = _rows(points.codes(index, ("d", "value_dim", "dtypes", "machines")))
-        self.widths_and_memory = tuple(self.rows.of_rows(values) for values in columns)
+        d, value_dim, inside, units = (self.rows.of_rows(values) for values in columns)
+        self.widths_and_memory = d, value_dim, inside, units
         self.scores = self._summed(cases.band.scores)
 
     def _summed(self, counts: Ints) -> Floats:
@@ -103,17 +106,18 @@ class _Asked:
         of_keys, _ = _product_sum((cases.group[place], 0 * self.runs, shared[place]), self.runs)
         return np.asarray(of_rows[self.rows.table]), np.asarray(of_keys[self.rows.table])
 
-    def _raised_at_edges(self, floor: Floats, direction: Direction) -> Floats:
-        """A floor under words, and the bound of the edges of masks where it is higher."""
+    def _raised_at_edges(self, floor: Floats, compulsory: Floats, direction: Direction) -> Floats:
+        """A floor under words, and the bound of the edges of masks where it is above both this and compulsory words."""
         index, sizes = self._masked
         near = np.flatnonzero(may_be_ahead(take(self.cases.band, self.place[index]), sizes, direction))
         if not near.size:
             return floor
         index, sizes = index[near], take(sizes, near)
-        edges, words, raised = self._edges(index), floor[index], floor.copy()
+        edges, known, raised = self._edges(index), np.maximum(floor[index], compulsory[index]), floor.copy()
+        words = known
         for sums in (True, False) if direction is Direction.FORWARD else (False,):
             words = raised_at_edges(words, edges, sizes, direction, sums=sums)
-        raised[index] = words
+        raised[index] = np.where(words > known, words, floor[index])
         return raised
 
     def _at_edges(self, direction: Direction, *, saved: bool) -> Floats:
@@ -151,33 +155,55 @@ class _Asked:
         over = words_over_periods(some.band, some.group, (*widths, fast_words), direction)
         return np.where(self.units[index] == 1, np.maximum(again, over), 0)
 
+    def _of_table(self, direction: Direction, *, saved: bool) -> Floats:
+        """What depends on counts, widths and memories alone, in rows."""
+        sizes = self.widths_and_memory
+        if direction is Direction.BACKWARD:
+            return _table_words(self.scores, self._gradient_entries(), sizes, direction, saved=saved)
+        known, floor = (self.scores, (self._summed(self.cases.band.touched_rows),), sizes), np.empty(self.scores.shape)
+        small = sizes[2][:, 0] <= _SMALL * sizes[0][:, 0] ** 2
+        for some in (np.flatnonzero(small), np.flatnonzero(~small)):
+            if some.size:
+                floor[some] = _table_words(*take(known, some), direction, saved=saved)
+        return floor
+
     def bound(self, direction: Direction, *, saved: bool = False) -> tuple[Ints, NDArray[np.bool_]]:
         """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
         cases, place = self.cases, self.place
         own, shared = (each[place] for each in cases.compulsory(direction))
         compulsory, exact = _product_sum((cases.group[place], own, shared), self.runs)
-        if saved:
-            floor = gradient_words(self.scores, *self.widths_and_memory)
-        else:
-            floor = ordinary_words(0.0, self.scores, *self.widths_and_memory, direction=direction)
-        *widths_and_memory, units = self.widths_and_memory
-        if direction is Direction.BACKWARD:
-            alone = passing_sum_words(self.scores, *self._gradient_entries(), *widths_and_memory)
-        else:
-            counts = self.scores, self._summed(cases.band.touched_rows)
-            of_rows = (row_sum_words, few_word_words, held_score_words)
-            alone = reduce(np.maximum, (words(*counts, *widths_and_memory) for words in of_rows))
-        floor = self.rows.in_order(np.maximum(floor, np.where(units == 1, alone, 0.0)))
+        floor = self.rows.in_order(self._of_table(direction, saved=saved))
         if direction is not Direction.TRAINING:
             near = np.flatnonzero(floor < _MOST_AGAIN * compulsory)
             if near.size:
                 shared[near] += self._again(near, direction, saved=saved)
                 compulsory, exact = _product_sum((cases.group[place], own, shared), self.runs)
-            floor = self._raised_at_edges(np.maximum(floor, compulsory), direction)
+            floor = self._raised_at_edges(floor, compulsory, direction)
         floor = np.maximum(floor, self._at_edges(direction, saved=saved))
         countable = np.maximum(floor, compulsory) < MOST_WORDS * (1 - 1e-12)
         rounded = np.where(countable, floor, 0.0).astype(np.int64)
         return np.where(countable, np.maximum(exact, rounded), 0), countable
+
+
+def _table_words(
+    scores: Floats,
+    counts: tuple[Floats, ...],
+    widths_and_memory: tuple[Floats, Floats, Floats, Floats],
+    direction: Direction,
+    *,
+    saved: bool,
+) -> Floats:
+    """The largest of many bounds; ``counts`` are entries of gradients, or rows."""
+    *sizes, units = widths_and_memory
+    if saved:
+        floor = gradient_words(scores, *widths_and_memory)
+    else:
+        floor = ordinary_words(0.0, scores, *widths_and_memory, direction=direction)
+    of_one = (
+        (passing_sum_words,) if direction is Direction.BACKWARD else (row_sum_words, few_word_words, held_score_words)
+    )
+    alone = reduce(np.maximum, (words(scores, *counts, *sizes) for words in of_one))
+    return np.maximum(floor, np.where(units == 1, alone, 0.0))
 
 
 def _rows(codes: Ints) -> _Rows:
