@@ -12,7 +12,14 @@ from attenio.bounds import bounds_for, largest_ordinary
 from attenio.bounds.backward.gradient_rows import even_weights
 from attenio.bounds.backward.gradient_rows import weights as gradient_weights
 from attenio.bounds.lower_bound import OWN_ROW_SUMS, OWN_SUMS
-from attenio.bounds.mask_edges import corner_weight, edge_words, edges_of, edges_of_band, mask_edges
+from attenio.bounds.mask_edges import (
+    corner_weight,
+    edge_words,
+    edges_of,
+    edges_of_band,
+    mask_edges,
+    raised_at_edges,
+)
 from attenio.masks.patterns import Band
 from attenio.workload import Direction, Workload
 
@@ -170,5 +177,6 @@ def test_strips_that_are_left_out_one_at_a_time_say_no_more_than_those_of_arrays
     several, alone = edges_of_band(Band(**sides), np.array([3.0]), lambda counts: 6.0 * counts), edges_of(workload)
     fast_words = float(max(3, round(d * share * n * 2.0**memory)))
     for sums in {False, direction is Direction.FORWARD}:
-        together = edge_words(several, *np.array([[d], [d], [fast_words]], dtype=float), direction, sums=sums)
+        sizes = np.array([float(d)]), np.array([float(d)]), np.array([fast_words])
+        together = raised_at_edges(np.zeros(1), several, sizes, direction, sums=sums)
         assert [edge_words(alone, float(d), float(d), fast_words, direction, sums=sums)] == together.tolist()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from attenio.bounds import bounds_for
 from attenio.bounds.short_periods import kept_words, short_periods, whole_keys, words_over_periods
+from attenio.bounds.single_stays import words_again_of_band
 from attenio.dataflows import execute
 from attenio.errors import DoesNotFit
 from attenio.masks.patterns import Band
@@ -316,3 +317,24 @@ def test_with_twice_as_many_cuts_three_halves_for_each_key_are_enough():
         where = {number, number + (2 if number % 2 == 0 else 1)}
         for row in range(key, key + 2 * half):
             assert where & {row // half, row // half - row // half % 2}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@laws
+@given(
+    st.tuples(*[st.integers(1, 2**12)] * 2), st.tuples(*[st.integers(1, 80)] * 2), st.integers(1, 8),
+    st.sampled_from(["dense", "causal", "window"]), st.integers(1, 2**12), st.integers(1, 2**20),
+)  # fmt: skip
+def test_no_more_words_come_again_than_are_compulsory(
+    way: Direction, lengths: tuple[int, int], widths: tuple[int, int], heads: int, mask: str, width: int, memory: int
+) -> None:
+    (queries, keys), (d, value_dim) = lengths, widths
+    mask = f"window:{min(width, keys)}" if mask == "window" else mask
+    workload = Workload(
+        queries=queries, keys=keys, d=d, value_dim=value_dim, heads=heads, kv_heads=1, mask=mask, direction=way
+    )
+    ((band, _),) = workload.separate_patterns
+    assert isinstance(band, Band)
+    for saved in (False, True):  # sweeps ask for these words only where other bounds say less than twice as much
+        again = words_again_of_band(band, heads, widths, memory, way, saved=saved)
+        assert max(again, words_over_periods(band, heads, (*widths, memory), way)) <= workload.compulsory_words

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import reduce
 from typing import assert_never
 
 import numpy as np
@@ -236,7 +237,7 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
     All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Not among them are
     step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums, few-words and held-scores,
     which count rows (``row_sum_words``, ``few_word_words``, ``held_score_words``), passing-sums, which count entries
-    (``passing_sum_words``), mask-edges and tiles-at-edges (``edge_words``, ``words_at_edges``), and single-stays and
+    (``passing_sum_words``), mask-edges and tiles-at-edges (``raised_at_edges``, ``words_at_edges``), single-stays and
     short-periods (``words_again_of_band`` and ``words_over_periods`` besides the compulsory ones).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
@@ -255,4 +256,4 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
         step = direction is Direction.TRAINING
         words.append(gradient_words(scores, d, value_dim, fast_words, units, step=step))
         words.append(five_product_words(scores, d, value_dim, fast_words, units))
-    return np.maximum.reduce(np.broadcast_arrays(*words))
+    return reduce(np.maximum, words)

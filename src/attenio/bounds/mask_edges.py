@@ -1,7 +1,10 @@
 """Mask edges: where rows begin or end one after the other, rectangles of rows and keys cover what no row needs."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
+
+import numpy as np
 
 from attenio.bounds.backward.gradient_rows import (
     Weights,
@@ -173,16 +176,29 @@ def may_be_ahead(band: Band, sizes: tuple[Floats, Floats, Floats], direction: Di
 def edge_words(
     edges: Edges, d: Floats, value_dim: Floats, fast_words: Floats, direction: Direction, *, sums: bool = False
 ) -> Floats:
-    """The bound in whole words, for floats or arrays of floats, on one fast memory; ``sums`` counts those of rows."""
+    """The bound in whole words on one fast memory; ``sums`` counts those of rows."""
     best: Floats = 0.0
     for epoch in epochs_of(d, value_dim, direction, sums=sums):
-        tried: Iterable[_Strips] = (_strips_for(edges, epoch, share * fast_words, fast_words) for share in _TRIED)
-        if type(fast_words) is float:
-            tried = sorted(tried, key=_Strips.at_most, reverse=True)
-        for strips in tried:
-            if any_of(strips.most > best):
-                best = larger(best, _words(edges, epoch, strips, fast_words))
+        tried = [_strips_for(edges, epoch, share * fast_words, fast_words) for share in _TRIED]
+        for strips in sorted(tried, key=_Strips.at_most, reverse=True):
+            if strips.most > best:
+                best = larger(best, _words(edges.rows, epoch, strips, fast_words))
     return where(edges.deepest >= 1.0, best, 0.0)
+
+
+def raised_at_edges(
+    known: Floats, edges: Edges, sizes: tuple[Floats, Floats, Floats], direction: Direction, *, sums: bool
+) -> Floats:
+    """The same for arrays of edges and of d, dv and M, or words that are known where these are more."""
+    d, value_dim, fast_words = sizes
+    best = known.copy()
+    for place, epoch in enumerate(epochs_of(d, value_dim, direction, sums=sums)):
+        tried = _strips_for(edges, epoch, np.multiply.outer(_TRIED, fast_words), fast_words)
+        share, some = np.nonzero(tried.most > best)
+        strips = _Strips(*(each[share, some] for each in tried))
+        for of_some in islice(epochs_of(d[some], value_dim[some], direction, sums=sums), place, place + 1):
+            np.maximum.at(best, some, _words(edges.rows[some], of_some, strips, fast_words[some]))
+    return np.where(edges.deepest >= 1.0, best, known)
 
 
 class _Strips(NamedTuple):
@@ -223,8 +239,8 @@ def _strips_for(edges: Edges, epoch: Epoch, tried: Floats, fast_words: Floats) -
     return _Strips(work, times, beyond, larger(fresh, times * held) + beyond, most)
 
 
-def _words(edges: Edges, epoch: Epoch, strips: _Strips, fast_words: Floats) -> Floats:
-    """The bound with such strips."""
+def _words(rows: Floats, epoch: Epoch, strips: _Strips, fast_words: Floats) -> Floats:
+    """The bound with such strips, for so many rows."""
 
     def budget(part: Floats) -> Floats:
         """Words that an epoch needs for so much; none if its corners may do that."""
@@ -232,7 +248,7 @@ def _words(edges: Edges, epoch: Epoch, strips: _Strips, fast_words: Floats) -> F
         return where(rest > 0.0, epoch.budget(larger(rest, 1.0), strips.times), 0.0)
 
     best = best_whole_epochs((strips.work / strips.done,), strips.work, budget, fast_words)
-    return larger(best - epoch.free * edges.rows, 0.0)
+    return larger(best - epoch.free * rows, 0.0)
 
 
 def mask_edges(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:

@@ -142,18 +142,16 @@ def _best_known(problems: Problems, phase: Phase, fast_words: int, spare: int | 
 
 
 def _best_shared(problems: Problems, phase: Phase, fast_words: int, spare: int | None) -> _PhaseTiles | None:
-    """As ``_best_known``, for a phase with slots that other forms may have too: what was found is kept with it."""
+    """As ``_best_known``, for a phase that other forms may have too: what was found is kept with it."""
     if spare is not None and spare < 0:
         return None
-    if not isinstance(phase, KeptTile):
-        return _best_known(problems, phase, fast_words, spare)
-    question = id(phase), fast_words
-    known: tuple[KeptTile, _PhaseTiles] | None = problems.answers.get(question)
+    question = "tiles", id(phase), fast_words
+    known: tuple[Phase, _PhaseTiles] | None = problems.answers.get(question)
     if known is not None:
         return known[1]
     tiles = _best_known(problems, phase, fast_words, spare)
     if tiles is not None and (spare is None or tiles.words <= spare):
-        problems.answers[question] = phase, tiles
+        problems.answers[question] = phase, tiles  # with the phase, so that no other has its id
     return tiles
 
 

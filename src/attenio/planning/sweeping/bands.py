@@ -15,7 +15,7 @@ from attenio.planning.sweeping.rings import (
 )
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
 from attenio.planning.sweeping.row_tiles import RowForms, best_whole_rows, room_of_whole_rows
-from attenio.planning.words.all_keys import AllKeys, all_keys_floor
+from attenio.planning.words.all_keys import AllKeys, all_keys_floor, may_hold_all
 from attenio.planning.words.band_turns import BandTurns, turns_floor
 from attenio.planning.words.causal_sums import CausalSums, sums_floor
 from attenio.planning.words.exchanged_rows import (
@@ -56,7 +56,7 @@ def band_floors(cases: Cases, phase: OfBands) -> NDArray[np.float64]:
         case CausalSums():
             return np.asarray(sums_floor(phase, (cases.rows, cases.keys), cases.fast_words))
         case AllKeys():
-            return np.asarray(all_keys_floor(phase, (cases.rows, cases.keys), cases.fast_words))
+            return _all_keys_floors(cases, phase)
         case BandTurns():
             return np.asarray(turns_floor(phase, steps_of(cases, phase), cases.fast_words))
         case RollingTile():
@@ -71,6 +71,16 @@ def band_floors(cases: Cases, phase: OfBands) -> NDArray[np.float64]:
             forms = RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=1)
             return np.where(most >= 1, times_of(cases, phase) * forms.floor(np.maximum(most, 1)), np.inf)
     return np.where(fits, cases.group * words, np.inf)
+
+
+def _all_keys_floors(cases: Cases, phase: AllKeys) -> NDArray[np.float64]:
+    """Of the few cases in which all keys fit."""
+    floors = np.full(len(cases), np.inf)
+    index = np.flatnonzero(may_hold_all(phase, cases.keys, cases.fast_words))
+    if index.size:
+        some, of_some = take(cases, index), take(phase, index)
+        floors[index] = all_keys_floor(of_some, (some.rows, some.keys), some.fast_words)
+    return floors
 
 
 def _rolling(cases: Cases, phase: RollingTile) -> tuple[Ints, Ints, dict[str, Ints]]:

@@ -25,6 +25,8 @@ from attenio.workload import Direction
 
 # They make the same products, which are made together for the cases that any of these may win.
 _OF_PRODUCTS = (Dataflow.SPILLED_GRADIENTS, Dataflow.TILED_PRODUCTS, Dataflow.FUSED_VALUES)
+# Their forms share phases, whose tiles are looked for once.
+_OF_SAME_PHASES = (Dataflow.TWO_PASS, Dataflow.RANK_ONE_TILING)
 # Gradients with tiles beside slots, of which many are tried.
 _WITH_SLOTS = (Dataflow.KEPT_ROW_GRADIENTS, Dataflow.TWO_PASS)
 
@@ -58,7 +60,7 @@ def _offer_in_turn(cases: Cases, turns: list[list[_Entrant]], best: Solution) ->
         if entrants[0].dataflow in _OF_PRODUCTS:
             _offer_products(cases, entrants, best)
         else:
-            _offer(cases, entrants[0], best, together=entrants[0].dataflow is Dataflow.TWO_PASS)
+            _offer(cases, entrants[0], best, together=entrants[0].dataflow in _OF_SAME_PHASES)
 
 
 def _entrants(cases: Cases, direction: Direction) -> list[_Entrant]:
@@ -129,7 +131,7 @@ def _offer_products(cases: Cases, entrants: list[_Entrant], best: Solution) -> N
     """Offer the dataflows that end with products of stored scores."""
     any_may_win = np.zeros(len(cases), dtype=np.bool_)
     for entrant in entrants:
-        any_may_win[may_win(cases, entrant.form, best.limit(entrant.rank))] = True
+        any_may_win[may_win(cases, entrant.form, np.where(any_may_win, -1, best.limit(entrant.rank)))] = True
     index = np.flatnonzero(any_may_win)
     if index.size:
         few, part = take(cases, index), take(best, index)

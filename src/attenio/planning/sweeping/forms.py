@@ -14,6 +14,7 @@ from attenio.planning.search.room import Room
 from attenio.planning.sweeping.bands import band_floors, best_of_band
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, is_zero, take
 from attenio.planning.sweeping.floors import RectangleForms, form_floors
+from attenio.planning.sweeping.found import Found, searched
 from attenio.planning.sweeping.heads import HeadForms, best_head_tiles
 from attenio.planning.sweeping.kept_tiles import best_kept_tiles, least_words
 from attenio.planning.sweeping.products import best_output_tiles, best_settled_tiles, product_floor
@@ -121,19 +122,18 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
     """The best tiles, in cases in which some fit.
 
     ``within`` are more cases, the form of their widths, and which of them these are: products are made for all of them,
-    once, and tiles with slots are looked for once.
+    once, and other tiles are looked for once.
     """
     words = form.fixed.of(cases)
     sizes = {name: size + 0 * cases.rows for name, size in form.constant}
     peak = form.least_held + 0 * cases.rows
     for place, phase in enumerate(form.phases):
-        spare = limit - words
+        spare, found = limit - words, None if within is None else Found.of(*within, place)
         match phase:
             case RowTile():
-                more, held, tiles = _rows(cases, phase, spare)
+                more, held, tiles = _rows(cases, phase, spare, found)
             case KeptTile():
-                asked = cases, phase, spare // times_of(cases, phase)
-                more, held, tiles = _kept(*asked) if within is None else _kept_within(*within, place, asked)
+                more, held, tiles = _kept(cases, phase, spare, found)
             case WaitingRows():
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows() | StayingSums():
@@ -147,7 +147,7 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
             case TurningTiles():
                 more, held, tiles = best_of_turning(cases, phase)
             case Rectangle():
-                more, held, tiles = _rectangle(cases, phase, spare)
+                more, held, tiles = _rectangle(cases, phase, spare, found)
             case Product():
                 more, held, tiles = _products(cases, phase, spare, within, place)
             case Resident():
@@ -181,46 +181,36 @@ def _room(cases: Cases, held: Held) -> Room:
     return Room(cases.fast_words - held.beside, held.per_score, held.per_row, held.per_key)
 
 
-def _rows(cases: Cases, phase: RowTile, spare: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
+def _rows(cases: Cases, phase: RowTile, spare: Ints, found: Found | None) -> tuple[Ints, Ints, dict[str, Ints]]:
     seen, room = seen_by(cases, phase), _room(cases, phase.held)
     assert phase.passing is not None and not phase.split
-    if phase.heads and (cases.group > 1).any():
-        live = phase.live if is_zero(phase.live) else cases.group * phase.live
-        words, heads, tile = best_head_tiles(HeadForms(seen, live, phase.loads, room, spare))
-        together = heads * tile
-    else:
-        alone = RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=seen.row_unit)
-        words, tile = best_row_tiles(alone, row_room(seen, room))
-        words, heads, together = cases.group * words, np.ones_like(tile), tile
+    words, heads, tile = searched(_best_rows, (cases, phase, spare), found)
+    together = heads * tile
     passing = key_room(seen, room, together)
     held = together * (passing * room.per_score + room.per_row) + passing * room.per_key + phase.held.beside
     return words, held, {phase.tile: tile, phase.passing: passing} | ({phase.heads: heads} if phase.heads else {})
 
 
-def _kept(cases: Cases, phase: KeptTile, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
-    seen = seen_by(cases, phase)
-    words, tile, slots = best_kept_tiles(seen, phase, limit)
-    held = tile * phase.per_row + slots * phase.per_slot + phase.beside
-    return times_of(cases, phase) * words, held, {phase.tile: tile, phase.slots: slots}
+def _best_rows(cases: Cases, phase: RowTile, spare: Ints) -> tuple[Ints, Ints, Ints]:
+    """Words of all heads, heads of a tile, and its rows."""
+    seen, room = seen_by(cases, phase), _room(cases, phase.held)
+    if phase.heads and (cases.group > 1).any():
+        live = phase.live if is_zero(phase.live) else cases.group * phase.live
+        return best_head_tiles(HeadForms(seen, live, phase.loads, room, spare))
+    alone = RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=seen.row_unit)
+    words, tile = best_row_tiles(alone, row_room(seen, room))
+    return cases.group * words, np.ones_like(tile), tile
 
 
-def _kept_within(
-    every: Cases, form: Form, index: Ints, place: int, asked: tuple[Cases, KeptTile, Ints]
-) -> tuple[Ints, Ints, dict[str, Ints]]:
-    """As ``_kept``; what is found is kept with all cases, as another form may have the same phase."""
-    (cases, phase, limit), question = asked, id(form.phases[place])
-    # with the phase, so that no other has its id
-    _, known = every.answers.setdefault(question, (form.phases[place], np.full((3, len(every)), NOTHING)))
-    left = np.flatnonzero(known[0, index] == NOTHING)
-    best = known[:, index]
-    if left.size:
-        some = take(cases, left), take(phase, left), limit[left]
-        best[:, left] = best_kept_tiles(seen_by(some[0], some[1]), *some[1:])
-        good = left[best[0, left] <= limit[left]]
-        known[:, index[good]] = best[:, good]
-    words, tile, slots = best
+def _kept(cases: Cases, phase: KeptTile, spare: Ints, found: Found | None) -> tuple[Ints, Ints, dict[str, Ints]]:
+    times = times_of(cases, phase)
+    words, tile, slots = searched(_best_kept, (cases, phase, spare // times), found)
     held = tile * phase.per_row + slots * phase.per_slot + phase.beside
-    return times_of(cases, phase) * words, held, {phase.tile: tile, phase.slots: slots}
+    return times * words, held, {phase.tile: tile, phase.slots: slots}
+
+
+def _best_kept(cases: Cases, phase: KeptTile, limit: Ints) -> tuple[Ints, Ints, Ints]:
+    return best_kept_tiles(seen_by(cases, phase), phase, limit)
 
 
 def _waiting(cases: Cases, phase: WaitingRows) -> tuple[Ints, Ints, dict[str, Ints]]:
@@ -239,16 +229,21 @@ def _rectangle_forms(cases: Cases, phase: Rectangle, limit: Ints) -> RectangleFo
     )  # fmt: skip
 
 
-def _rectangle(cases: Cases, phase: Rectangle, spare: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
-    forms = _rectangle_forms(cases, phase, spare // cases.group)
+def _rectangle(cases: Cases, phase: Rectangle, spare: Ints, found: Found | None) -> tuple[Ints, Ints, dict[str, Ints]]:
+    words, rows, keys = searched(_best_rectangles, (cases, phase, spare // cases.group), found)
+    (held,), fits = phase.held, words < NOTHING
+    room = rows * (keys * held.per_score + held.per_row) + held.beside
+    return np.where(fits, cases.group * np.where(fits, words, 0), NOTHING), room, {phase.rows: rows, phase.keys: keys}
+
+
+def _best_rectangles(cases: Cases, phase: Rectangle, limit: Ints) -> tuple[Ints, Ints, Ints]:
+    forms = _rectangle_forms(cases, phase, limit)
     words, rows, keys = np.full(len(cases), NOTHING, dtype=np.int64), 0 * cases.rows, 0 * cases.rows
     within = np.flatnonzero(form_floors(forms) * ROUNDING <= forms.limit)
     if within.size:
         some = forms if len(within) == len(cases) else take(forms, within)
         words[within], rows[within], keys[within] = best_score_tiles(some)
-    (held,), fits = phase.held, words < NOTHING
-    room = rows * (keys * held.per_score + held.per_row) + held.beside
-    return np.where(fits, cases.group * np.where(fits, words, 0), NOTHING), room, {phase.rows: rows, phase.keys: keys}
+    return words, rows, keys
 
 
 def _output_tiles(cases: Cases, phase: Product) -> _OutputTiles:

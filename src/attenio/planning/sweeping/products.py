@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import floor_div
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
 from attenio.planning.sweeping.heads import best_of_options, row_floors
 from attenio.planning.sweeping.room import largest_sizes
@@ -25,25 +26,24 @@ def best_output_tiles(cases: Cases, width: Ints, extra: int) -> tuple[Ints, Ints
 
 
 def _best_of_width(cases: Cases, width: int, extra: int) -> list[Ints]:
-    options = column_tiles(width)
+    reads, columns = np.array(column_tiles(width), dtype=np.int64).T
     written = cases.band.scores * cases.intermediate_words
     forms = RowForms(band=cases.band, live=0, loads=width, unit=cases.row_unit)
-
-    def most_rows(columns: int) -> Ints:
-        fits = (cases.fast_words - 1) // ((columns + extra) * cases.intermediate_words)
-        return largest_sizes(fits, cases.rows, cases.row_unit)
 
     def evaluate(option: Counts, index: Ints) -> tuple[Ints, ...]:
         words, rows = best_row_tiles(take(forms, index), most[option, index])
         return words + reads[option] * written[index], rows
 
-    reads = np.array([count for count, _ in options], dtype=np.int64)
-    most = np.stack([most_rows(columns) for _, columns in options])
-    floors = [
-        np.where(rows >= 1, count * written, 0) + row_floors(forms, rows)
-        for count, rows in zip(reads, most, strict=True)
-    ]
-    return best_of_options(np.stack(floors), evaluate, 2)
+    most = _most_rows(cases, columns + extra)
+    floors = np.where(most >= 1, np.multiply.outer(reads, written), 0) + row_floors(forms, most)
+    return best_of_options(floors, evaluate, 2)
+
+
+def _most_rows(cases: Cases, held: Ints) -> Ints:
+    """Rows that fit with so many intermediates each, for every such number and every case."""
+    room = np.broadcast_to(cases.fast_words - 1, (len(held), len(cases)))
+    each = np.multiply.outer(held, np.broadcast_to(cases.intermediate_words, len(cases)))
+    return largest_sizes(floor_div(room, each), cases.rows, cases.row_unit)
 
 
 def best_settled_tiles(cases: Cases, phase: Product, later: str, limit: Ints) -> tuple[Ints, Ints, dict[str, Ints]]:
@@ -66,10 +66,7 @@ def best_settled_tiles(cases: Cases, phase: Product, later: str, limit: Ints) ->
 
 
 def _best_settled_of_width(cases: Cases, width: int, extra: int, limit: Ints) -> list[Ints]:
-    options, w = column_tiles(width)[1:], cases.intermediate_words
-
-    def most_rows(columns: int, held: int) -> Ints:
-        return largest_sizes((cases.fast_words - 1) // ((columns + held) * w), cases.rows, cases.row_unit)
+    reads, columns = np.array(column_tiles(width)[1:], dtype=np.int64).T
 
     def forms(some: Cases, loads: Counts) -> RowForms:
         return RowForms(band=some.band, live=0, loads=loads, unit=some.row_unit)
@@ -83,15 +80,13 @@ def _best_settled_of_width(cases: Cases, width: int, extra: int, limit: Ints) ->
         others, later = best_row_tiles(forms(some, width - wide), most[1][option, index])
         return fixed(some, reads[option]) + first + others, rows, later, wide
 
-    def floor(count: int, wide: int, fits: tuple[Ints, Ints]) -> Ints:
-        loads = wide, width - wide
-        words = [row_floors(forms(cases, each), np.maximum(rows, 1)) for each, rows in zip(loads, fits, strict=True)]
-        return np.where(fits[0] >= 1, fixed(cases, count) + words[0] + words[1], NOTHING)
-
-    reads, columns = np.array(options, dtype=np.int64).T
-    most = [np.stack([most_rows(each, extra - fewer) for each in columns.tolist()]) for fewer in (0, 1)]
-    floors = [floor(*option, fits) for option, fits in zip(options, zip(*most, strict=True), strict=True)]
-    return best_of_options(np.stack(floors), evaluate, 4, limit)
+    most = [_most_rows(cases, columns + extra - fewer) for fewer in (0, 1)]
+    wide = columns[:, None]
+    first, others = (
+        forms(cases, loads).floor(np.maximum(rows, 1)) for loads, rows in zip((wide, width - wide), most, strict=True)
+    )
+    floors = np.where(most[0] >= 1, fixed(cases, reads[:, None]) + first + others, NOTHING)
+    return best_of_options(floors, evaluate, 4, limit)
 
 
 def product_floor(cases: Cases, phase: Product) -> Floats:

@@ -41,7 +41,7 @@ class RowForms:
     def floor(self, tiles: Ints) -> Ints:
         """Numbers that no tile up to this size goes below."""
         (first, area, _), (second, _, _) = self.band.key_load_floors  # of the same area
-        loads = np.maximum(first, second - tiles) + ceil_div(area, tiles)
+        loads = np.maximum(first, second - tiles) + ceil_div(np.broadcast_to(area, tiles.shape), tiles)
         words = self.loads * np.maximum(loads, self.band.touched_keys)
         return np.asarray(words if is_zero(self.live) else words + self.live * self.band.touched_rows)
 

@@ -167,12 +167,12 @@ class _PointPlans:
             reason = self._solve_alone(int(some_point[case]), case, numbers)
             if reason is not None:
                 self._refuse(index[place == case], reason)
-        bounds, bounded = largest_bounds(self.points, index, cases, place)
-        self.numbers["lower_bound_words"][index] = np.where(bounded, bounds, ABSENT)
         words, runs = numbers["moved_words"][place], self.points.runs[index]
         countable = words * 1.0 * runs < MOST_WORDS * (1 - 1e-12)
         self._refuse(index[(words < NOTHING) & ~countable], _TOO_MANY_WORDS)
         planned = (words < NOTHING) & countable
+        bounds, bounded = largest_bounds(self.points, index, (cases, place), np.where(planned, words, NOTHING))
+        self.numbers["lower_bound_words"][index] = np.where(bounded, bounds, ABSENT)
         chosen, place = index[planned], place[planned]
         for name, values in numbers.items():
             if name.endswith(_OF_ALL_RUNS):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import clip, floor_div, larger, smaller, where
-from attenio.planning.words.turn_rooms import FEW, NEVER
+from attenio.planning.words.turn_rooms import FEW, NEVER, best_of_tried
 
 Ints = NDArray[np.int64]
 # Keys that have left before a tile, and after it.
@@ -93,10 +93,20 @@ def _words_beside(phase: AllKeys, positions: Counts, rows: Counts, tiles: Iterab
     return words + phase.once * last
 
 
+def _most_keys(phase: AllKeys, keys: Counts, fast_words: Counts) -> tuple[Counts, Counts]:
+    """Words beside all keys, and keys whose gradients fit there at once."""
+    free = fast_words - phase.beside - keys * phase.per_key
+    return free, floor_div(free, phase.per_sum) + 1
+
+
+def may_hold_all(phase: AllKeys, keys: Counts, fast_words: Counts) -> Counts:
+    """Whether all keys fit, and gradients of more than one."""
+    return _most_keys(phase, keys, fast_words)[1] >= 2
+
+
 def all_keys_floor(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Counts) -> Counts:
     """Words that no sizes go below: as many gradients as fit, and as many rows, both at once; infinite if none fits."""
-    free = fast_words - phase.beside - shape[1] * phase.per_key
-    keys = floor_div(free, phase.per_sum) + 1
+    free, keys = _most_keys(phase, shape[1], fast_words)
     if type(keys) is int and keys < 2:
         return inf  # the usual case, quickly
     sizes = Sizes(larger(keys, 1), larger(floor_div(free, phase.per_row), 0))
@@ -105,22 +115,20 @@ def all_keys_floor(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Cou
 
 def best_all_keys(phase: AllKeys, shape: tuple[Counts, Counts], fast_words: Counts) -> tuple[Counts, Sizes]:
     """The fewest words and the sizes that move them; 2^60 words, and no keys, where nothing fits."""
-    free = fast_words - phase.beside - shape[1] * phase.per_key
-    most = smaller(floor_div(free, phase.per_sum) + 1, shape[1])
-    best, found = 0 * most + NEVER, Sizes(0 * most, 0 * most)
-    for keys in _tried(phase, shape, free, most):
+    free, keys_that_fit = _most_keys(phase, shape[1], fast_words)
+    most = smaller(keys_that_fit, shape[1])
+
+    def words_with(keys: Counts) -> tuple[Counts, Counts, Counts]:
+        """Beside as many rows as fit."""
         first = smaller(larger(keys, 1), shape[1])
         tiles = tuple(_tiles(phase, shape[1], first))
-        rows = floor_div(fast_words - _held_by_tiles(phase, shape[1], tiles), phase.per_row)
-        sizes = Sizes(first, larger(smaller(rows, phase.group * shape[0]), 0))
-        fits = (keys >= 1) & (keys <= most) & (rows >= 0)
-        if fits is False or not np.any(fits):
-            continue
-        words = where(fits, _words_beside(phase, shape[0], sizes.rows, tiles), NEVER)
-        less = words < best
-        best = where(less, words, best)
-        found = Sizes(*(where(less, new, old) for new, old in zip(sizes, found, strict=True)))
-    return best, found
+        most_rows = floor_div(fast_words - _held_by_tiles(phase, shape[1], tiles), phase.per_row)
+        rows = larger(smaller(most_rows, phase.group * shape[0]), 0)
+        fits = (keys >= 1) & (keys <= most) & (most_rows >= 0)
+        return where(fits, _words_beside(phase, shape[0], rows, tiles), NEVER), first, rows
+
+    words, *sizes = best_of_tried(_tried(phase, shape, free, most), words_with)
+    return words, Sizes(*sizes)
 
 
 def _tried(phase: AllKeys, shape: tuple[Counts, Counts], free: Counts, most: Counts) -> Iterator[Counts]:

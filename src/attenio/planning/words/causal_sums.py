@@ -228,9 +228,8 @@ def sums_floor(phase: CausalSums, shape: tuple[Counts, Counts], fast_words: Coun
     if fits is False:
         return inf
     # tiles end no later than the largest ones, and no more positions stay than a tile has keys
-    again = 0 * rows
-    for turn in range(1, MOST_TILES + 1):
-        again = again + where(turn <= tiles, larger(smaller(rows, keys - turn * some) - some, 0), 0)
+    turns = smaller(tiles, MOST_TILES)
+    again = sum_clipped(0, turns - 1, some, keys - (turns + 1) * some, larger(rows - some, 0))
     left = where(longest >= keys, 0, larger(smaller(rows, keys - some), 0))  # after the first tile
     words = phase.loads * again + phase.reads * left
     return words * 1.0 if fits is True else np.where(fits, words, inf)

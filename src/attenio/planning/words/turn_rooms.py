@@ -3,6 +3,8 @@
 Everything works on integers and on arrays of many cases.
 """
 
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -63,3 +65,18 @@ def staying_tried(room: TurnRoom, tile: Counts, free: Counts, most: Counts) -> t
 def quotient(numerator: Counts, denominator: Counts) -> Counts:
     """Rounded down; something where nothing is to be divided by."""
     return floor_div(numerator, where(denominator == 0, 1, denominator))
+
+
+def best_of_tried(tried: Iterable[Counts], words_with: Callable[[Counts], tuple[Counts, ...]]) -> tuple[Counts, ...]:
+    """Words, and sizes, of the first that moves least of what is tried; ``NEVER``, and no sizes, where nothing fits.
+
+    Of many cases all that is tried is looked at in one array.
+    """
+    every = list(tried)
+    if isinstance(every[0], np.ndarray) and every[0].ndim:
+        found = np.stack(np.broadcast_arrays(*words_with(np.stack(every))))
+        words, *sizes = np.take_along_axis(found, found[:1].argmin(axis=1, keepdims=True), axis=1)[:, 0]
+    else:
+        words, *sizes = min(map(words_with, every), key=itemgetter(0))
+    fits = words < NEVER
+    return words, *(where(fits, size, 0) for size in sizes)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div, clip, floor_div, larger, smaller, where
 from attenio.planning.words.stacked_rows import ROUNDING
-from attenio.planning.words.turn_rooms import FEW, NEVER, TurnRoom, at_turn, quotient, staying_tried
+from attenio.planning.words.turn_rooms import FEW, NEVER, TurnRoom, at_turn, best_of_tried, quotient, staying_tried
 
 Ints = NDArray[np.int64]
 # With more tiles these turns save next to nothing.
@@ -162,17 +162,16 @@ def _best_of_tiles(
     """
     rows, tile = shape[0], ceil_div(shape[1], tiles)
     turns, beside = ceil_div(shape[1], tile) - 1, _Beside.of(phase, rows, tile, fast_words)
-    best, stays, places = 0 * rows + NEVER, 0 * rows, 0 * rows
-    tried = range(FEW // 2 + 1) if np.all(rows <= FEW) else beside.tried(tile)
-    for part in (dict.fromkeys(tried) if type(rows) is int else tried, (1, -1)):
-        about = 0 if len(part) > 2 else stays
-        for each in part:
-            stay = larger(smaller(about + each, rows // 2), 0)
-            sums = beside.sums(stay)
-            words = where((sums >= 0) & (turns > 0), _moved(phase, rows, turns, sums, stay), NEVER)
-            less = words < best
-            if less is not False:
-                best, stays, places = where(less, words, best), where(less, stay, stays), where(less, sums, places)
+
+    def words_with(stay: Counts) -> tuple[Counts, Counts, Counts]:
+        sums = beside.sums(stay)
+        return where((sums >= 0) & (turns > 0), _moved(phase, rows, turns, sums, stay), NEVER), stay, sums
+
+    few = bool(np.all(rows <= FEW))
+    tried = [smaller(each + 0 * rows, rows // 2) for each in range(FEW // 2 + 1)] if few else beside.tried(tile)
+    _, about, _ = best_of_tried(dict.fromkeys(tried) if type(rows) is int else tried, words_with)
+    near = (larger(smaller(about + more, rows // 2), 0) for more in (0, 1, -1))
+    best, stays, places = best_of_tried(near, words_with)
     return best, Sizes(where(best < NEVER, tile, 0), places, stays)
 
 
