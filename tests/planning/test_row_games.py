@@ -152,10 +152,10 @@ def test_nor_do_drawn_causal_games(rows, keys, heads, share, games):
         assert best_plan_for(workload, fast_words).moved_words <= gradient_optimum(workload, fast_words)
 
 
-@pytest.mark.parametrize(("keys", "d", "fast_words"), [(5, 1, 16), (5, 5, 53), (5, 6, 63), (5, 8, 80), (4, 8, 82)])
-def test_nor_where_two_causal_rows_have_more_keys_and_sums_travel(keys, d, fast_words):
-    """With widths of queries and values that differ, a game can be 1 to 5 percent ahead in the lowest quarter."""
-    workload = Workload(queries=2, keys=keys, d=d, mask="causal", direction="backward")
+@pytest.mark.parametrize(("d", "fast_words"), [(1, 16), (5, 53), (6, 63), (8, 80)])
+def test_nor_where_two_causal_rows_have_more_keys_and_sums_travel(d, fast_words):
+    """In the lowest quarter of memories a game can be 5 percent ahead where widths differ, and 13 percent at d = 1."""
+    workload = Workload(queries=2, keys=5, d=d, mask="causal", direction="backward")
     assert best_plan_for(workload, fast_words).moved_words == gradient_optimum(workload, fast_words)
 
 
