@@ -351,8 +351,10 @@ keys). Of rows that have no such place dQ is there between tiles of keys alone, 
 from one of these turns to another, or keys come again for it (turns of rows, and of keys). And under a mask a key is
 done with the rows that it is the last to meet before its gradient begins, and with that before the rows begin that it
 is the first to meet (a ring of rows). Where fewer rows fit than two keys share there are turns under masks too, with
-other groups: the rows that need a tile of keys last, and their neighbours. What is left are sums that travel under
-masks, and keys whose gradients stay in larger tiles than they do.
+other groups: the rows that need a tile of keys last, and their neighbours; where the first of them have met many tiles
+before, their sums travel from turn to turn. What is left, in small memories: heads that share keys one after the other,
+with gradients of keys that travel between them; rows in groups that end later than their first one; and keys whose
+gradients stay in larger tiles than they do.
 There games say less of large problems: rows that stay as soon as all that are left fit are found in no game this small,
 gradients that give way to each other column by column are in no game of whole rows, and together these save up to 16 %
 of the words under causal masks.

@@ -152,6 +152,13 @@ def test_nor_do_drawn_causal_games(rows, keys, heads, share, games):
         assert best_plan_for(workload, fast_words).moved_words <= gradient_optimum(workload, fast_words)
 
 
+@pytest.mark.parametrize(("d", "fast_words"), [(1, 16), (5, 53), (6, 63), (8, 80)])
+def test_nor_where_two_causal_rows_have_more_keys_and_sums_travel(d, fast_words):
+    """In the lowest quarter of memories a game can be 5 percent ahead where widths differ, and 13 percent at d = 1."""
+    workload = Workload(queries=2, keys=5, d=d, mask="causal", direction="backward")
+    assert best_plan_for(workload, fast_words).moved_words == gradient_optimum(workload, fast_words)
+
+
 @pytest.mark.parametrize(("d", "dv"), [(3, 3), (2, 4), (8, 8)])
 @pytest.mark.parametrize(("n", "mask", "ring"), [(2, "causal", 1), (3, "window:2", 1)])
 def test_a_ring_of_rows_holds_no_more_than_games_need_to_move_everything_once(n, mask, ring, d, dv):

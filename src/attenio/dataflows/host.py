@@ -127,7 +127,9 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
         case Dataflow.KEY_STATIONARY:
             return rows * (workload.d + 1) + _visits(shapes, tiles["key_tile"])
         case Dataflow.KEPT_ROW_GRADIENTS:
-            if not {"waiting_keys", "masked_turn_rows", "first_keys"}.isdisjoint(tiles):
+            if "masked_turn_rows" in tiles:
+                return rows * (workload.d + 1)
+            if not {"waiting_keys", "first_keys"}.isdisjoint(tiles):
                 return rows
             if "ring_rows" in tiles:
                 return 0

@@ -10,7 +10,7 @@ Nothing leaves before its place is needed: what stays can only help.
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from heapq import heappop, heappush
 from itertools import combinations
 from typing import NamedTuple
@@ -87,7 +87,6 @@ class RowGame:
         """The fewest words; None if a row and a key do not fit. A search over all positions, cheapest first."""
         start = self._start
         known, queue = {start: 0}, [(self._floor(start), 0, start)]
-        alike = set(self.needed) == {(1 << self.keys) - 1}  # no row or key is told from another
         canonical = cache(self._canonical)  # a position is reached in many ways
         while queue:
             floor, unpaid, position = heappop(queue)  # of equal floors the one that has paid most: the end is near
@@ -97,7 +96,7 @@ class RowGame:
             if floor == cost and not any(self._held(position)):
                 return cost + self._result_words
             for more, reached in self._moves(position):
-                following = canonical(reached) if alike else reached
+                following = canonical(reached)
                 if cost + more < known.get(following, 1 << 60):
                     known[following] = cost + more
                     heappush(queue, (cost + more + self._floor(following), -cost - more, following))
@@ -120,13 +119,17 @@ class RowGame:
                 arrived[piece.place] |= 1 << piece.number
                 yield piece.moved + sum(other.moved for other in leaving), self._met(tuple(arrived))
 
+    @cached_property
+    def _alike(self) -> tuple[list[list[int]], list[list[int]]]:
+        """Rows that need the same keys, and keys that the same rows need: nothing tells them apart at first."""
+        return _of_equals(self.needed), _of_equals(self._of_keys(self.needed))
+
     def _canonical(self, position: Position) -> Position:
-        """Rows in order, and then keys: all are alike."""
+        """Rows that are alike in order, and then keys."""
+        rows, keys = self._alike
         for _ in range(2):
-            rows = self._marks(position)[0]
-            position = self._renumbered(position, sorted(range(self.rows), key=rows.__getitem__), range(self.keys))
-            keys = self._marks(position)[1]
-            position = self._renumbered(position, range(self.rows), sorted(range(self.keys), key=keys.__getitem__))
+            position = self._renumbered(position, _in_order(rows, self._marks(position)[0]), range(self.keys))
+            position = self._renumbered(position, range(self.rows), _in_order(keys, self._marks(position)[1]))
         return position
 
     def _of_keys(self, met: Sequence[int]) -> tuple[int, ...]:
@@ -283,6 +286,19 @@ class GradientGame(RowGame):
         first, second = self._of_keys(position[:n]), self._of_keys(position[n : 2 * n])
         rows = [(position[i], position[n + i], here >> i & 1, sums >> i & 1, saved >> i & 1) for i in range(n)]
         return rows, [(first[j], second[j], keys >> j & 1, key_sums >> j & 1) for j in range(self.keys)]
+
+
+def _of_equals(every: Sequence[int]) -> list[list[int]]:
+    """Where equals are: a list of places for each."""
+    return [[place for place, each in enumerate(every) if each == one] for one in dict.fromkeys(every)]
+
+
+def _in_order(alike: Sequence[Sequence[int]], marks: Marks) -> list[int]:
+    """For every place who comes there, so that those that are alike are in the order of their marks."""
+    order = {
+        place: each for some in alike for place, each in zip(some, sorted(some, key=marks.__getitem__), strict=True)
+    }
+    return [order[place] for place in range(len(order))]
 
 
 def _bits(members: int) -> Iterator[int]:

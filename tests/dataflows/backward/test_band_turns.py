@@ -31,9 +31,9 @@ from attenio.workload import Workload
 from ..laws import QUICK, counted, grouped_workloads, obeys_its_closed_form
 
 
-def schedule(needs, tile, slots, own, hand):
+def schedule(needs, tile, slots, own, hand, travel):
     """Turn by turn, from the tiles that every position needs: positions of tiles that come again, those that pass again
-    and those that leave.
+    and those that leave, and sums that travel; a sum moves ``travel`` times as many words as a position of a tile.
     """
     ends = [max(need) // tile for need in needs]
     met = [{key // tile for key in need} for need in needs]
@@ -48,24 +48,34 @@ def schedule(needs, tile, slots, own, hand):
         group = [each for each in ending if min(met[each]) <= turn]
         waiting = waiting[len(group) :]
         turns[turn] = group
-    again = sum(
-        min(stay, (other + 1) * tile) - other * tile
-        for turn, group in turns.items()
-        for other in set().union(*(met[each] for each in group)) - {turn - 1, turn}
-    )
+
+    def kept_at(turn):
+        both = [each for each in range(len(needs)) if {turn - 1, turn} <= met[each]]
+        room = slots - sum(min(met[each]) == turn for each in turns.get(turn, []))
+        if turn < ends[0] and len(both) > room:
+            both = both[(ends[0] - turn) % 2 :]
+        return both[:room]
+
+    again = travelling = 0
+    for turn, group in turns.items():
+        there = {turn - 1, turn}
+        moves = turn in (ends[0], ends[0] + 1) and not any(map(min, needs)) and len(group) * travel < tile
+        before = range(turn - 2, -1 if 2 * len(group) * travel < tile else 0, -2) if moves else ()
+        if group[-1] < slots + turn - ends[0] or slots >= len(needs):
+            assert all({*group} <= {*kept_at(each)} for each in before if each)
+            there |= {other for each in before for other in (each - 1, each)}
+            travelling += len(group) * len(before)
+        others = set().union(*(met[each] for each in group)) - there
+        again += sum(min(stay, (other + 1) * tile) - other * tile for other in others)
     first = turns.get(0, [])  # one after the other; those in slots stay
     passing, gone = max(0, len(first) - slots), set(first[: max(0, len(first) - slots)])
     for turn in range(1, -(-stay // tile)):
         both = [each for each in range(len(needs)) if {turn - 1, turn} <= met[each]]
-        begin = [each for each in turns.get(turn, []) if min(met[each]) == turn]
-        room = slots - len(begin)
-        kept = both[:room]
-        if turn < ends[0]:
-            kept = both[(ends[0] - turn) % 2 :][:room] if len(both) > room else both
+        begin, kept = [each for each in turns.get(turn, []) if min(met[each]) == turn], kept_at(turn)
         assert {*turns.get(turn, [])} <= {*kept, *begin}
         passing += len(both) - len(kept)
         gone |= {*both} - {*kept}
-    return again, passing, len(gone)
+    return again, passing, len(gone), travelling
 
 
 def rows_and_room(problem, tiles):
@@ -73,9 +83,10 @@ def rows_and_room(problem, tiles):
     n, m, d, dv, w, g = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g
     b, slots, own = min(tiles["key_tile"], m), min(tiles["masked_turn_rows"], g * n), min(tiles["own_row_sums"], g * n)
     needs = [np.flatnonzero(row).tolist() for row in problem.required for _ in range(g)]
-    again, passing, gone = schedule(needs, b, slots, own, max(1, min(slots, b * (d + dv) // d)))
+    hand = max(1, min(slots, b * (d + dv) // d))
+    again, passing, gone, travelling = schedule(needs, b, slots, own, hand, d * w / (d + dv))
     moved = g * n * (2 * d + 2 * dv + w) + 2 * m * (d + dv)
-    moved += again * (d + dv) + passing * (d + dv + 2 * w) + gone * w
+    moved += again * (d + dv) + passing * (d + dv + 2 * w) + gone * w + travelling * 2 * d * w
     held = b * (d + dv) + slots * (d + dv + 2 * w) + own * d * w + 2 * w + 1
     return moved, held + max(b * (d + dv) * w, d * w)
 
@@ -86,9 +97,9 @@ def keys_and_room(problem, tiles):
     a, slots, own = min(tiles["query_tile"], n), min(tiles["masked_turn_keys"], m), min(tiles["own_key_sums"], m)
     needs = [np.flatnonzero(column).tolist() for column in problem.required[::-1, ::-1].T]
     hand = max(1, min(slots, a * g * d // (d + dv)))
-    again, passing, _ = schedule(needs, a, slots, own, hand)
+    again, passing, _, travelling = schedule(needs, a, slots, own, hand, (d + dv) * w / (g * (d + dv + 3 * w)))
     moved = g * n * (2 * d + 2 * dv + w) + 2 * m * (d + dv)
-    moved += g * again * (d + dv + 3 * w) + passing * (d + dv)
+    moved += g * again * (d + dv + 3 * w) + passing * (d + dv) + travelling * 2 * (d + dv) * w
     held = g * a * (d + dv + 2 * w) + slots * (d + dv) + own * (d + dv) * w + 2 * w + 1
     return moved, held + max(g * a * d * w, (d + dv) * w)
 

@@ -12,6 +12,8 @@ for turn j = 0, 1, ...:
         dq = 0;  meets tile j - 1;  other tiles that it needs, which come again;  tile j:
             p = exp(scale q . k - L);  dS = p (dO . v - D);  dq += scale dS k
         store dq
+    or, if all rows need the first tile and dq moves fewer words than these tiles, the first group and one at the next
+    turn have been in hand at turns j - 2, j - 4, ..., turn 0 only if that is less still: load and store what is partial
     dK, dV of tile j = 0
     every row that needs one of its keys meets it, first those in slots, last those of the next turn:
         unless it is here:  load q, dO, L, and D, or the first time O streams past, D = dO . O
@@ -30,7 +32,7 @@ from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.steps import Sums, add_gradients, room_for_score
 from attenio.dataflows.backward.turn_sides import Rows, Side, part_at, places_for_keys, places_for_rows, zero_sums
 from attenio.masks.patterns import Band
-from attenio.memory import FastMemory, Tile
+from attenio.memory import FastMemory, SlowArray, Tile
 from attenio.memory.indices import cuts
 from attenio.planning.plan import Tiles
 
@@ -61,10 +63,15 @@ def turns_of_band_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory)
 
 
 class _Turn(NamedTuple):
-    """Those whose sums are in hand, and the tiles that they meet besides those on both sides."""
+    """Those whose sums are in hand, and the tiles that they meet besides those on both sides.
+
+    ``begins``, the sums have not been in hand before; ``ends``, they will not be again.
+    """
 
     members: range
     others: list[int]
+    begins: bool = True
+    ends: bool = True
 
 
 class _BandTurns:
@@ -85,7 +92,8 @@ class _BandTurns:
         self._own = range(count - min(own, count), count)
         per_sum, of_tile = (sum(width for _, width in side.columns) for side in (self._come, self._stay))
         self._hand = max(1, min(self._size * of_tile // per_sum, self._slots))
-        self._turns = self._groups()
+        self._spilled = [problem.spilled(f"partial {name}", count, width) for name, width in self._come.columns]
+        self._turns = self._travelling(self._groups(), per_sum * problem.intermediate_words)
         turns = range(len(self._tiles))
         self._visits = [tile for turn in turns for tile in (*self._others_at(turn), turn)]
         self._here: dict[int, int] = {}
@@ -132,6 +140,22 @@ class _BandTurns:
                 raise ValueError("two groups have the same turn")
             turns[turn] = _Turn(range(there[0], there[-1] + 1), met)
         return turns
+
+    def _travelling(self, turns: dict[int, _Turn], per_sum: int) -> dict[int, _Turn]:
+        """The same with turns before these, of groups that travel rather than have tiles come again."""
+        if any(need.start for need in self._needs):
+            return turns
+        found, first = dict(turns), self._reach[0][-1]
+        for turn in (first, first + 1):
+            members, others, *_ = turns.get(turn, _Turn(range(0), []))
+            there = members.stop <= self._slots + turn - first or self._slots >= self._come.count
+            travel, again = 2 * len(members) * per_sum, self._size * self._stay.again_words
+            before = range(turn - 2, -1 if travel < again else 0, -2)
+            if there and before and 0 < travel < 2 * again:
+                met = {tile for each in before for tile in (each - 1, each)}
+                found[turn] = _Turn(members, [tile for tile in others if tile not in met], begins=False)
+                found |= {each: _Turn(members, [], begins=each == before[-1], ends=False) for each in before}
+        return found
 
     def _others_at(self, turn: int) -> list[int]:
         return self._turns[turn].others if turn in self._turns else []
@@ -196,16 +220,20 @@ class _BandTurns:
             ]
             for place, member in enumerate(members)
         }
+        at = self._turns.get(turn, _Turn(range(0), []))
+        for of_member in () if at.begins else sums.values():
+            for source, sum_of in zip(self._spilled, of_member, strict=True):
+                self._fast.load(source, sum_of)
         for tile in ([turn - 1] if turn else []) + [*self._others_at(turn), turn]:
             if tile != self._tile:
                 self._turn_tile(tile)
             for member, of_member in sums.items():
                 self._meet(member, of_member, None)
         for of_member in sums.values():
-            self._store(self._come, of_member)
+            self._store(self._come.finals if at.ends else self._spilled, of_member)
 
-    def _store(self, side: Side, sums: list[Tile]) -> None:
-        for target, of_some in zip(side.finals, sums, strict=True):
+    def _store(self, targets: list[SlowArray], sums: list[Tile]) -> None:
+        for target, of_some in zip(targets, sums, strict=True):
             self._fast.store(of_some, target)
 
     def _pass(self, tile: int, own: list[Tile]) -> None:
@@ -223,8 +251,8 @@ class _BandTurns:
                 mine = self._own_sums(own, member) if member in self._own else None
                 self._meet(member, mine, sums)
                 if mine is not None and self._reach[member][-1] == tile:
-                    self._store(self._come, mine)
-            self._store(self._stay, sums)
+                    self._store(self._come.finals, mine)
+            self._store(self._stay.finals, sums)
 
     def _own_sums(self, own: list[Tile], member: int) -> list[Tile]:
         called, place = self._of_come(member), member - self._own.start

@@ -31,10 +31,12 @@ class BandTurns(NamedTuple):
     the last tile that its first one meets. With it are all for which that is the last, and as many more as leave no
     more groups than need be. Before the first tile there are only those for which that is the last, any number of
     groups one after the other; all but t of these come again. A group meets the tiles on both sides of the turn, and
-    all others that it needs come again, ``again`` words each of those that stay. For each tile after the first what
-    passes comes again, ``loads`` words, but for t; the first time that one leaves it stores ``once``. It holds
-    b*per_row + t*per_slot + s*per_sum + ``beside`` words, and the larger of b*own_sum and per_sum: in that room h sums
-    are in hand.
+    all others that it needs come again, ``again`` words each of those that stay. Where all begin with the first that
+    stays, the first group, and one at the next turn, may travel instead: it has been in hand at every second turn
+    before, ``per_sum`` words out and as many in each time; also before the first tile, if that is less. For each tile
+    after the first what passes comes again, ``loads`` words, but for t; the first time that one leaves it stores
+    ``once``. It holds b*per_row + t*per_slot + s*per_sum + ``beside`` words, and the larger of b*own_sum and per_sum:
+    in that room h sums are in hand.
     ``across``, keys stay and rows pass; otherwise both are numbered from the last one on.
     """
 
@@ -117,7 +119,7 @@ def words_of_turns(phase: BandTurns, steps: Steps, sizes: Sizes) -> Counts:
     waiting = come - sums
     # before the first group's turn no row of a window ends, so that none would make room
     never, c = (first > 0) & begins_late(steps), 0 * come
-    again, loads, gone, met, odd = c, c, c, c, c
+    again, spared, loads, gone, met, odd = c, c, c, c, c, c
     for turn in range(int(np.max(tiles))):
         ends = floor_div(smaller(stay, floor_div(c, each) + right + 1) - 1, tile)
         alive, begun = _alive(steps, turn * tile, come), smaller((turn * tile + left) * each, come) if turn else c * 0
@@ -133,6 +135,8 @@ def words_of_turns(phase: BandTurns, steps: Steps, sizes: Sizes) -> Counts:
         else:
             loads = gone = larger(after - slots, 0)
         again = again + where(now, _others(steps, tile, turn, (c, after)), 0)
+        if turn > 1:
+            spared = spared + where(now, _spared(phase, steps, (tile, slots), turn, (c, after)), 0)
         if turn:
             kept = smaller(begun - alive, slots - larger(where(now, after - begun, 0), 0))
             away = where(turn < tiles, begun - alive - kept, 0)
@@ -141,7 +145,7 @@ def words_of_turns(phase: BandTurns, steps: Steps, sizes: Sizes) -> Counts:
             met = begun
             odd = larger(odd, where((turn < first) & ((first - turn) % 2 == 1) & (away > 0), 1, 0))
         c = after
-    words = phase.again * again + phase.loads * loads + phase.once * (gone + odd)
+    words = phase.again * again - spared + phase.loads * loads + phase.once * (gone + odd)
     return where(never | (c < waiting), NEVER, words)
 
 
@@ -157,6 +161,19 @@ def _others(steps: Steps, tile: Counts, turn: int, group: tuple[Counts, Counts])
     last = floor_div(smaller(stay, floor_div(end - 1, each) + right + 1) - 1, tile)
     there = smaller(stay, (turn + 1) * tile) - turn * tile + where(begin < turn, tile, 0)
     return smaller(stay, (last + 1) * tile) - begin * tile - there
+
+
+def _spared(
+    phase: BandTurns, steps: Steps, sizes: tuple[Counts, Counts], turn: int, group: tuple[Counts, Counts]
+) -> Counts:
+    """Words that a group spares if it travels from every second turn before to this one: none if it may not."""
+    (come, _, left, right, each), (tile, slots), (first, end) = steps, sizes, group
+    late = turn - floor_div(right, tile)
+    # it is there over the turns before, at which those that are there differ by one
+    there = (late <= 1) & ((end <= slots + late) | (slots >= come)) & ((left + 1) * each >= come)
+    again, travel = tile * phase.again, 2 * phase.per_sum * (end - first)
+    pairs, alone = larger(2 * again - travel, 0), larger(again - travel, 0)
+    return where(there, ((turn - 1) // 2) * pairs + (alone if turn % 2 == 0 else 0), 0)
 
 
 def best_band_turns(phase: BandTurns, steps: Steps, fast_words: int, limit: float) -> tuple[int, Sizes]:

@@ -72,9 +72,10 @@ peak  = 2w + 1 and what tiles take there
 
 Under a causal mask or a window sums take turns as well (``band_turns``). With s rows of all heads whose dQ has a place
 of its own, t that are there over a turn, B_j rows that need keys on both sides of turn j of P - 1, X keys of tiles that
-come again for a group, Y rows that come again, and rows of groups before the first tile for B_0,
+come again for a group, Z sums that travel instead, Y rows that come again, and rows of groups before the first tile for
+B_0,
 
-moved = g n (2d + 2dv + w) + 2m(d + dv) + X(d + dv) + Yw + sum of max(0, B_j - t')(d + dv + 2w)
+moved = g n (2d + 2dv + w) + 2m(d + dv) + X(d + dv) + Z 2dw + Yw + sum of max(0, B_j - t')(d + dv + 2w)
 peak  = b'(d + dv) + t'(d + dv + 2w) + s'dw + max(b'(d + dv)w, dw) + 2w + 1
 
 if no row of a group begins with the tile after its turn; those that do take slots of t there.

@@ -26,9 +26,10 @@ moved = g n (2d + 2dv + w) + 2m(d + dv) + (P - 1)(m - t')(d + dv) + A + B
 peak  = a'(d + dv + 2w) + t'(d + dv) + s'(d + dv)w + max(a'dw, (d + dv)w) + 2w + 1
 
 Under a causal mask or a window dK and dV of all but s keys take turns with dQ of a tile (``band_turns``), both from the
-last ones on. With B_j keys that rows on both sides of turn j need, and X positions that come again for a group,
+last ones on. With B_j keys that rows on both sides of turn j need, X positions that come again for a group, and Z sums
+that travel instead,
 
-moved = g n (2d + 2dv + w) + 2m(d + dv) + g X(d + dv + 3w) + sum of max(0, B_j - t')(d + dv)
+moved = g n (2d + 2dv + w) + 2m(d + dv) + g X(d + dv + 3w) + Z 2(d + dv)w + sum of max(0, B_j - t')(d + dv)
 peak  = g a'(d + dv + 2w) + t'(d + dv) + s'(d + dv)w + max(g a'dw, (d + dv)w) + 2w + 1
 
 Where rows, columns and keys are a band there is a form with a ring of all keys that a row needs, r of them, with their
