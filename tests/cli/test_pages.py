@@ -62,6 +62,7 @@ def test_nothing_that_is_typed_is_taken_for_what_was_left_out(attenio):
     for option in ("value-dim", "kv-heads", "kv-bits"):
         assert f"{option.replace('-', '_')} is 0; " in attenio("pages", "--lengths", "8", f"--{option}", "0").mistake
     assert "kv_bits is 0; " in attenio("plan", "--requests", "8", "--kv-bits", "0").mistake
+    assert "page-size is ''; write" in attenio("plan", "--requests", "8", "--page-size", "").mistake
     assert "own is -1; it must be at least 0" in attenio("pages", "--levels", "64:4", "--own", "-1").mistake
 
 

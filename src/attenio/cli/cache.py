@@ -86,7 +86,7 @@ class Cache:
             for name in ("d", "value_dim", "heads", "kv_heads", "dtype", "accumulator", "scale", "values_in_keys")
         }
         rest |= {"sinks": base.sinks, "softcap": base.softcap} | self._forms()
-        rest["page_size"] = parse_count(self.page_size or _DEFAULT_PAGE, "page-size")
+        rest["page_size"] = parse_count(_DEFAULT_PAGE if self.page_size is None else self.page_size, "page-size")
         if self.new is not None:
             rest["new"] = counts_from(self.new, "new")
         lengths = lengths or (base.keys,) * base.batch
