@@ -210,5 +210,5 @@ def _check_agreement(machine: Machine, parts: AcceleratorParts) -> None:
     if cache_bytes is not None and parts.kv_buffer_bytes > cache_bytes:
         raise InvalidInput(
             f"kv_buffer_bytes is {parts.kv_buffer_bytes:,}, more than the cache's {cache_bytes:,}; it holds one key:"
-            " use a smaller one"
+            " use a smaller one, or a larger cache"
         )

@@ -58,6 +58,9 @@ def test_an_error_names_the_line_of_the_value_that_causes_it(before: int, betwee
         ("just words", r"f line 1: expected 'key: value' lines, found 'just words'"),
         ("- a: 1\n- 5\n", r"f line 2: expected 'key: value' lines, found '5'"),
         ("a: 1\n--- \nb: 2\n", r"f line 2: .*broken"),
+        ("[" * 100_000, r"f is nested too deeply"),
+        ("- " * 50_000, r"f is nested too deeply"),
+        ("".join(f"{' ' * depth}a:\n" for depth in range(1_100)), r"f is nested too deeply"),
     ],
 )
 def test_text_that_is_no_mapping_is_refused_with_its_line(text: str, message: str) -> None:

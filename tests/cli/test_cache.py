@@ -124,7 +124,7 @@ def test_what_it_cannot_answer_is_refused_in_a_line(attenio, tmp_path):
     assert "cannot read the requests" in attenio("plan", "--requests", str(tmp_path / "no.json")).mistake
     wrong = tmp_path / "wrong.json"
     wrong.write_text("{}}")
-    assert "are not a list of numbers" in attenio("plan", "--requests", str(wrong)).mistake
+    assert "are not a list of whole numbers" in attenio("plan", "--requests", str(wrong)).mistake
     both = ("--shared-prefix", "64", "--page-table", str(wrong))
     assert "--shared-prefix makes a table" in attenio("plan", "--requests", "2x128", *both).mistake
     assert "has no gradient" in attenio("plan", "--n", "64", "--kv-bits", "8", "--direction", "training").mistake

@@ -70,6 +70,8 @@ def test_other_mistakes_are_one_line(attenio: Any, files: list[Path]) -> None:
     for arguments, said in (
         (["none.npz"], "does not exist"),
         ([*files, "--kind", "spline"], "taylor, minimax"),
+        ([*files, "--scale", "wide"], "scale is 'wide'; give a number such as 0.125"),
+        ([*files, "--scale", "-1e308"], "scale is -1e+308, which is too large for fp32"),
         ([*files, "--centring", "median"], "best"),
         ([*files, "--most-features", "few"], "most features is"),
         ([*files, "--most-features=0"], "at least 1"),

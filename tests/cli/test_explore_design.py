@@ -41,6 +41,7 @@ def test_the_picture_is_written_where_it_is_wanted(attenio: Any, tmp_path: Path)
         (("--channels", "0"), "channels is 0"),
         (("--exp-modules", "64,99999999"), "exp_modules is 99,999,999"),
         (("--cache", "128KB,100"), "kv_buffer_bytes is 256, more than"),
+        (("--pe-lines", "1:1000000:+1"), "designs are more than 2,000,000; use larger steps"),
         (("--cache", "4KB", "--key-tile", "64"), "no cache holds 64 keys of 64 words"),
         (("--machine", "h100"), "machine h100 has no accelerator"),
         (("--key-tile", "0"), "key-tile is 0; it must be at least 1"),

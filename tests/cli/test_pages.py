@@ -56,3 +56,19 @@ def test_what_it_cannot_answer_is_refused_in_a_line(attenio, tmp_path):
     assert "is not a list of lists" in attenio("pages", "--table", str(wrong)).mistake
     assert "cannot read the table" in attenio("pages", "--table", str(tmp_path / "none.json")).mistake
     assert "of fast memory" in attenio("pages", "--lengths", "8", "--fast-bytes", "8").mistake
+
+
+def test_nothing_that_is_typed_is_taken_for_what_was_left_out(attenio):
+    for option in ("value-dim", "kv-heads", "kv-bits"):
+        assert f"{option.replace('-', '_')} is 0; " in attenio("pages", "--lengths", "8", f"--{option}", "0").mistake
+    assert "kv_bits is 0; " in attenio("plan", "--requests", "8", "--kv-bits", "0").mistake
+    assert "page-size is ''; write" in attenio("plan", "--requests", "8", "--page-size", "").mistake
+    assert "own is -1; it must be at least 0" in attenio("pages", "--levels", "64:4", "--own", "-1").mistake
+
+
+def test_a_table_is_of_whole_numbers_as_they_stand_in_its_file(attenio, tmp_path):
+    table = tmp_path / "table.json"
+    for text in ("[[0, 2.5], [0, 3]]", "[[0, true]]", '["12"]', '{"1": 1}', "[" * 100_000):
+        table.write_text(text)
+        assert "is not a list of lists" in attenio("pages", "--lengths", "128", "--table", str(table)).mistake
+        assert "are not a list of whole numbers" in attenio("plan", "--requests", str(table)).mistake

@@ -35,6 +35,11 @@ def test_a_missing_extra_is_said_before_anything_is_built(
     assert said.status == 2 and "Yosys needs the 'rtl' extra: pip install" in said.err
 
 
+@pytest.mark.parametrize("level", ["-1", "4"])
+def test_a_level_that_no_compiler_has_is_refused(attenio: Any, level: str) -> None:
+    assert f"optimise is {level}; compilers know 0 to 3" in attenio("rtl", "check", "--optimise", level).mistake
+
+
 def test_what_is_built_is_said_before_it_is(attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(*_: object) -> dict[str, Any]:
         print("built", file=sys.stderr)

@@ -71,6 +71,7 @@ def test_a_picture_is_drawn_where_it_is_wanted(attenio: Any, tmp_path: Path, nam
         (("--overlaps", "nothing"), "unknown overlap 'nothing'; did you mean none? choose any of values"),
         (("--compute", "magic"), "unknown exponentials 'magic'; choose one of table, linear, rounded"),
         (("--overlaps", "nne"), "unknown overlap 'nne'; did you mean none?"),
+        (("--overlaps", ""), "unknown overlap ''; choose any of values"),
         (("--softmax", "row"), "unknown softmax 'row'; did you mean rows? choose parallel or rows"),
         (("--compute", "tabel"), "unknown exponentials 'tabel'; did you mean table? choose one of table"),
         (("--softmax", "fast"), "unknown softmax 'fast'; choose parallel or rows"),

@@ -138,6 +138,7 @@ def test_points_that_make_no_sense_have_a_reason(attenio: Any) -> None:
         (["--n", "0"], "n is 0"),
         (["--n", "1,000"], "a comma separates values in a sweep; write 1000 or 1_000 for one number"),
         (["--n", "131,072"], "n '131,072' has the value 072: a comma separates"),
+        (["--n", "1K,0"], "n is 0; it must be at least 1"),
         (["--n", "5", "--queries", "3", "--keys", "4"], "--n sets both lengths"),
         (["--n", "nan"], "n is 'nan'"),
         (["--n", ""], "n is ''"),

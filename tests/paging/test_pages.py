@@ -43,7 +43,7 @@ def trees(draw, page_size):
 @st.composite
 def workloads(draw):
     page_size, kv_heads, group = draw(st.integers(1, 6)), draw(st.integers(1, 2)), draw(st.integers(1, 3))
-    in_keys, bits = draw(st.booleans()), draw(st.sampled_from([0, 8, 4]))
+    in_keys, bits = draw(st.booleans()), draw(st.sampled_from([None, 8, 4]))
     d, value_dim = (4 * draw(st.integers(1, 3)) for _ in range(2))
     return PagedWorkload(
         **draw(st.one_of(trees(page_size), tables(page_size))), page_size=page_size, d=d,

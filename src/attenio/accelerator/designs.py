@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from math import lcm
+from math import lcm, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from attenio.workload import Direction, Workload
 _BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
 _BEFORE_OUTPUTS = ("load V", "row sums", "store O")
 _MOST_TICKS = 2.0**61
+MOST_DESIGNS = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +52,9 @@ class Designs:
         unknown = set(sizes) - set(own)
         assert not unknown, unknown
         wanted = {name: sorted(set(sizes.get(name, (size,)))) for name, size in own.items()}
+        every = prod(len(values) for values in wanted.values())
+        if every > MOST_DESIGNS:
+            raise InvalidInput(f"{every:,} designs are more than {MOST_DESIGNS:,}; use larger steps or fewer sizes")
         for name, values in wanted.items():
             for value in (values[0], values[-1]):
                 machine_of(base, {**own, name: value}, 0)  # says which size no machine can have

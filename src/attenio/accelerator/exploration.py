@@ -24,7 +24,6 @@ from attenio.planning import Dataflow
 from attenio.quantities import show_words
 from attenio.workload import Workload
 
-MOST_DESIGNS = 2_000_000
 # Designs that are run together, and the most that are run one after the other: about a minute.
 _AT_ONCE = 20_000
 MOST_ONE_BY_ONE = 10_000
@@ -133,8 +132,6 @@ def explore(
     """Evaluate designs for a workload; without a budget, within the area of the machine they start from."""
     check_words(workload, Hardware.of(designs.base))
     task = _Task(workload=workload, dataflow=dataflow, tiling=tiling)
-    if len(designs) > MOST_DESIGNS:
-        raise InvalidInput(f"{len(designs):,} designs are more than {MOST_DESIGNS:,}; use larger steps or fewer sizes")
     allowed = Budget.of(designs.base) if budget is None else budget
     every, width = len(designs), max(workload.d, workload.value_dim)
     designs = designs.of(designs.cache_bytes >= WORD_BYTES * designs.key_tile * width)

@@ -102,6 +102,8 @@ class AttentionData:
         chosen = lifted["query"].shape[-1] ** -0.5 if scale is None else float(scale)
         if not 0 < abs(chosen) < math.inf:
             raise InvalidInput(f"scale is {chosen}; give a finite number other than zero, or leave it out")
+        if abs(chosen) > float(np.finfo(np.float32).max):
+            raise InvalidInput(f"scale is {chosen:g}, which is too large for fp32; give a smaller one, or leave it out")
         return cls(**rounded, dtype=types["query"], scale=chosen, causal=causal)
 
     @property

@@ -30,6 +30,9 @@ _RATE_EXAMPLES = {
 }
 _ALSO_WRITTEN = {"FLOP/s": ("FLOPS",), "Hz": ("/s",)}
 _LARGEST_BYTES = 2**60
+# Far more than any file of machines has; libyaml recurses, and ends the process from some ten thousand on.
+_DEEPEST = 1_000
+_INDENT = re.compile(r"^(?:[-?:]?[ \t])*", re.MULTILINE)
 
 T = TypeVar("T")
 
@@ -50,6 +53,8 @@ def parse_rate(text: str, name: str, *, unit: str) -> float:
 
 def sections_in(text: str, place: str) -> "list[Section]":
     """The mappings of a YAML text: one, or a list of them. ``place`` is what errors call the text."""
+    if _depth_at_most(text) > _DEEPEST:
+        raise InvalidInput(f"{place} is nested too deeply to describe a machine; check the file")
     try:
         root = _composed(text)
     except yaml.MarkedYAMLError as problem:
@@ -67,6 +72,15 @@ def sections_in(text: str, place: str) -> "list[Section]":
     if not nodes:
         raise InvalidInput(f"{place} is an empty list; describe a machine with name and levels")
     return [Section.of(node, place) for node in nodes]
+
+
+def _depth_at_most(text: str) -> int:
+    """At least as many levels as the text has: brackets that are open at once, and columns before the first word."""
+    deepest = depth = max(len(indent) for indent in _INDENT.findall(text))
+    for bracket in re.findall(r"[][{}]", text):
+        depth = max(0, depth + (1 if bracket in "[{" else -1))
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _composed(text: str) -> yaml.Node | None:

@@ -86,7 +86,7 @@ class Cache:
             for name in ("d", "value_dim", "heads", "kv_heads", "dtype", "accumulator", "scale", "values_in_keys")
         }
         rest |= {"sinks": base.sinks, "softcap": base.softcap} | self._forms()
-        rest["page_size"] = parse_count(self.page_size or _DEFAULT_PAGE, "page-size")
+        rest["page_size"] = parse_count(_DEFAULT_PAGE if self.page_size is None else self.page_size, "page-size")
         if self.new is not None:
             rest["new"] = counts_from(self.new, "new")
         lengths = lengths or (base.keys,) * base.batch
@@ -141,11 +141,11 @@ def _lengths(text: str | None) -> tuple[int, ...]:
     if text is None or not text.lower().endswith(".json"):
         return () if text is None else counts_from(text, "requests")
     try:
-        return tuple(int(length) for length in json.loads(Path(text).read_text(encoding="utf-8")))
+        return tuple(_whole(length) for length in _list_in(text))
     except OSError as error:
         raise InvalidInput(f"cannot read the requests {text}: {error.strerror}") from None
-    except (ValueError, TypeError):
-        raise InvalidInput(f"the requests {text} are not a list of numbers, such as [8192, 4096]") from None
+    except (ValueError, TypeError, RecursionError):
+        raise InvalidInput(f"the requests {text} are not a list of whole numbers, such as [8192, 4096]") from None
 
 
 def table_from(path: str | None) -> tuple[tuple[int, ...], ...]:
@@ -153,11 +153,24 @@ def table_from(path: str | None) -> tuple[tuple[int, ...], ...]:
     if path is None:
         return ()
     try:
-        rows = json.loads(Path(path).read_text(encoding="utf-8"))
-        return tuple(tuple(int(page) for page in row) for row in rows)
+        return tuple(tuple(_whole(page) for page in row) for row in _list_in(path))
     except OSError as error:
         raise InvalidInput(f"cannot read the table {path}: {error.strerror}") from None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise InvalidInput(
             f"the table {path} is not a list of lists of page numbers, such as [[0, 1], [0, 2]]"
         ) from None
+
+
+def _list_in(path: str) -> list[Any]:
+    found = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(found, list):
+        raise TypeError
+    return found
+
+
+def _whole(number: Any) -> int:
+    """A number of a JSON file as it stands there: 1.5, true and "1" are none."""
+    if type(number) is not int:
+        raise TypeError
+    return number

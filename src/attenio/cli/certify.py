@@ -8,6 +8,7 @@ import typer
 
 from attenio.cli.options import AsJson, option_field, taking
 from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
+from attenio.errors import InvalidInput
 from attenio.names import member_named
 from attenio.plain_values import plain_fields
 from attenio.quantities import show_count
@@ -28,7 +29,7 @@ class Asked:
 
     tolerance: str = _asked("How far an output may move, in units of half the range of a column of V.", "1e-2")
     causal: bool = _asked("Keys after a query are not seen.", False)
-    scale: float | None = _asked("Factor on the scores; 1/sqrt(d) unless given.", None)
+    scale: str | None = _asked("Factor on the scores; 1/sqrt(d) unless given.", None)
     kind: str = _asked("Polynomial: minimax or taylor.", "minimax")
     centring: str = _asked("What to subtract from every key: best, none, mean, middle or fitted.", "best")
     most_features: str = _asked("Monomials per row that are still worth it.", "16M")
@@ -75,7 +76,7 @@ def certify(
     )
     diligence = Diligence(centring=_centring(asked.centring), measure=asked.measure)
     fast = parse_bytes(asked.fast_bytes, "fast memory")
-    data = AttentionData.of(*read_arrays(files), scale=asked.scale, causal=asked.causal)
+    data = AttentionData.of(*read_arrays(files), scale=_scale(asked.scale), causal=asked.causal)
     terms = replace(terms, fast_words=words_in(fast, element_bytes=data.dtype.bytes))
     with progress_bar("certifying heads") as progress:
         certificates = certify_data(data, terms, diligence, progress)
@@ -88,6 +89,13 @@ def certify(
     mask = "causal" if asked.causal else "dense"
     headline = f"{shape} {data.dtype.value} {mask}, tolerance {terms.tolerance:g} of half the range of V"
     print_tables(prose(headline), "", _table(certificates), "", _summary(certificates))
+
+
+def _scale(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise InvalidInput(f"scale is {text!r}; give a number such as 0.125") from None
 
 
 def _centring(name: str) -> Any:

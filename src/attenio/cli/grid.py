@@ -15,7 +15,7 @@ from attenio.errors import InvalidInput
 from attenio.quantities import parse_bytes, parse_count
 
 # What follows the comma of 1,000 or 131,072, and no value that anyone would list.
-_THOUSANDS = re.compile(r"0\d*$")
+_THOUSANDS = re.compile(r"0\d+$")
 # More values of one option than this is a slip of the keyboard, not a sweep.
 _MOST = 1_000_000
 

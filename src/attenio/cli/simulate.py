@@ -274,7 +274,7 @@ def _errors(computed: "FunctionalRun") -> dict[str, float | None]:
 def _switches(overlaps: str | None, softmax: str | None) -> Any:
     from attenio.accelerator import Switches
 
-    wanted = set(_OVERLAPS) if overlaps is None else set(filter(None, overlaps.replace(" ", "").lower().split(",")))
+    wanted = set(_OVERLAPS) if overlaps is None else set(overlaps.replace(" ", "").lower().split(","))
     if "all" in wanted or "none" in wanted:
         if len(wanted) > 1:
             raise InvalidInput(f"overlaps is {overlaps!r}; all and none stand alone")

@@ -16,7 +16,8 @@ from attenio.quantities import as_count, checked_count, show_count
 _MOST, _MOST_PAGES = 2**20, 2**24
 _LARGEST = 1e30
 # As wide as keys, as many as query heads, as many bits as a word.
-NOT_GIVEN = 0
+# No number, so that none which is typed is taken for it.
+NOT_GIVEN: Any = None
 
 Table = tuple[tuple[int, ...], ...]
 
@@ -56,12 +57,12 @@ class PagedWorkload:
         self._set("new", (1,) * requests if self.new == () else _counts("new", self.new))
         self._set("new", self.new * requests if len(self.new) == 1 else self.new)
         for name, other in (("value_dim", self.d), ("kv_heads", self.heads)):
-            self._set(name, other if getattr(self, name) == NOT_GIVEN else getattr(self, name))
+            self._set(name, other if getattr(self, name) is NOT_GIVEN else getattr(self, name))
         for name in ("page_size", "d", "value_dim", "heads", "kv_heads"):
             self._set(name, checked_count(name, as_count(name, getattr(self, name)), most=_MOST))
         self._set("dtype", ElementType.named(self.dtype))
         self._set("accumulator", None if self.accumulator is None else ElementType.named(self.accumulator))
-        bits = self.word_bits if self.kv_bits == NOT_GIVEN else self.kv_bits
+        bits = self.word_bits if self.kv_bits is NOT_GIVEN else self.kv_bits
         self._set("kv_bits", checked_kv_bits(bits, self.dtype, d=self.d, value_dim=self.value_dim))
         self._set("table", _apart(self.lengths, self.page_size) if self.table == () else _rows(self.table))
         self._check()
@@ -79,6 +80,7 @@ class PagedWorkload:
         ((0, 1, 2, 3, 4, 5, 8), (0, 1, 2, 3, 4, 5, 9), (0, 1, 2, 3, 6, 7, 10), (0, 1, 2, 3, 6, 7, 11))
         """
         requests = checked_count("requests", levels[0][1], most=_MOST) if levels else 1
+        own = checked_count("own", as_count("own", own), least=0)
         lengths = (sum(keys for keys, _ in levels) + own,) * requests
         _check_pages(lengths, page_size)
         tables: list[list[int]] = [[] for _ in range(requests)]

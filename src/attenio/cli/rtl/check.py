@@ -51,7 +51,7 @@ def check(question: Question, how: HowChecked, as_json: AsJson = False) -> None:
     for path in filter(None, (how.vcd, how.trace)):
         check_place(path)
     level = parse_count(how.optimise, "optimise")
-    if level > 3:
+    if not 0 <= level <= 3:
         raise InvalidInput(f"optimise is {level}; compilers know 0 to 3")
     design = design_of(question, how.dataflow)
     from attenio.accelerator.rtl.check import Runner
