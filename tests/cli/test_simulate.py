@@ -78,6 +78,7 @@ def test_a_picture_is_drawn_where_it_is_wanted(attenio: Any, tmp_path: Path, nam
         (("--machine", "h100"), "machine h100 has no accelerator"),
         (("--dataflow", "square-tiling"), "square-tiling has no program on the accelerator"),
         (("--dtype", "fp32"), "works on words of 16 bits"),
+        (("--accumulator", "fp32"), "fp16 and fp32 sums: leave the accumulator out"),
         (("--dataflow", "flat", "--overlaps", "none"), "flat has no overlaps and no parallel softmax to switch"),
         (("--direction", "backward", "--softmax", "rows"), "leave --softmax out, or use one of attenio"),
         (("--trace", "timeline.svg", "--picture", "timeline.svg"), "would both be timeline.svg; give each its own"),

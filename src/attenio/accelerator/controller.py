@@ -106,10 +106,11 @@ def _check(plan: Plan, hardware: Hardware) -> None:
 
 def check_words(workload: Workload, hardware: Hardware) -> None:
     """Refuse elements and sums of another width than the array's."""
-    if workload.dtype.bytes != hardware.hbm.element_bytes or workload.accumulator_words != 1:
+    other_elements = workload.dtype.bytes != hardware.hbm.element_bytes
+    if other_elements or workload.accumulator_words != 1:
         raise InvalidInput(
             f"the accelerator works on words of {8 * hardware.hbm.element_bytes} bits, sums included; the workload has"
             f" {workload.dtype.value}"
             + (f" and {workload.accumulator.value} sums" if workload.accumulator else "")
-            + ": use fp16 or bf16"
+            + (": use fp16 or bf16" if other_elements else ": leave the accumulator out")
         )

@@ -34,23 +34,31 @@ def moved_words(workload: PagedWorkload, parts: tuple[Part, ...], tiles: PagedTi
 
 def peak_words(workload: PagedWorkload, parts: tuple[Part, ...], tiles: PagedTiles) -> int:
     """The most words held in fast memory at any time."""
-    dv, w = workload.value_dim, workload.accumulator_words
-    before: set[int] = set()
-    last = {request: number for number, part in enumerate(parts) for request in part.requests}
-    most = 0
-    for number, part in enumerate(parts):
-        joins = any(request in before and last[request] == number for request in part.requests)
-        before.update(part.requests)
-        rows = min(tiles.row_tile, rows_of(workload, part))
-        keys = min(tiles.key_tile, workload.page_size, part.stop - part.first)
-        held = rows * (workload.d + (dv + 3) * w) + rows * keys * w + keys * widest(workload) + workload.scale_words
+    d, dv, w = workload.d, workload.value_dim, workload.accumulator_words
+    of_key, of_page, most = widest(workload), workload.scale_words, 0
+    for of_part, span, joins in _kinds_of(workload, parts):
+        rows, keys = min(tiles.row_tile, of_part), min(tiles.key_tile, workload.page_size, span)
+        held = rows * (d + (dv + 3) * w) + rows * keys * w + keys * of_key + of_page
         most = max(most, held + ((dv + 2) * w if joins else 0))
     return most + (workload.group if workload.sinks else 0)
 
 
+def _kinds_of(workload: PagedWorkload, parts: tuple[Part, ...]) -> set[tuple[int, int, bool]]:
+    """Rows and keys of a part, and whether it joins results: many requests have few of these."""
+    before: set[int] = set()
+    last = {request: number for number, part in enumerate(parts) for request in part.requests}
+    kinds = set()
+    for number, part in enumerate(parts):
+        joins = any(request in before and last[request] == number for request in part.requests)
+        before.update(part.requests)
+        kinds.add((rows_of(workload, part), part.stop - part.first, joins))
+    return kinds
+
+
 def rows_of(workload: PagedWorkload, part: Part) -> int:
     """Rows of a part, for one KV head."""
-    return workload.group * sum(workload.new[request] for request in part.requests)
+    new = workload.new
+    return workload.group * sum([new[request] for request in part.requests])
 
 
 def widest(workload: PagedWorkload) -> int:
