@@ -45,7 +45,7 @@ def _spilled(problem: BackwardProblem, name: str) -> SlowArray:
     """Room for the scores that rows need: of a window few, however long it is."""
     pattern = problem.pattern
     assert isinstance(pattern, Band)
-    first = np.tile(pattern.first_key(np.arange(pattern.rows)).astype(np.intp), problem.group)
+    first = np.tile(pattern.first_key(np.arange(pattern.rows, dtype=np.int64)).astype(np.intp), problem.group)
     return banded_intermediate(name, first, (_longest(pattern), pattern.keys), problem.intermediate_words)
 
 
