@@ -18,14 +18,19 @@ def test_it_tells_versions_extras_backends_and_that_results_are_right(attenio: A
     assert all(each["held"] for each in found["checks"]) and len(found["checks"]) == 5
 
 
-def test_a_hopper_gpu_without_nvrtc_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hopper_gpu_without_a_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     compiler = pytest.importorskip("attenio.kernels.hopper.cuda.compiler")
     for name, value in (("is_available", True), ("get_device_name", "H200"), ("get_device_capability", (9, 0))):
         monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
     monkeypatch.setattr(installation, "version_of", lambda name: "1")
-    for library, said in ((None, "NVRTC is missing (package nvidia-cuda-nvrtc)"), (object(), "H200")):
+    native = pytest.importorskip("attenio.kernels.replay.native")
+    for library, reason, said in (
+        (None, None, "NVRTC is missing (package nvidia-cuda-nvrtc)"), (object(), None, "H200"),
+        (object(), "there is no C compiler", "; known calls are repeated by Python, not in C: there is no C compiler"),
+    ):  # fmt: skip
         monkeypatch.setattr(compiler, "library", lambda library=library: library)
+        monkeypatch.setattr(native, "why_not", lambda reason=reason: reason)
         assert installation.backends()[0].why.endswith(said)
 
 

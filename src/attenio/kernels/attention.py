@@ -33,7 +33,7 @@ from attenio.kernels.cpu.beside import PLAIN, Form, Way, choose, known_way, way_
 from attenio.kernels.cpu.front import REFUSALS, Front, front_of
 from attenio.kernels.cpu.library import is_any_type_fast
 from attenio.kernels.cpu.library_calls import LAST_MASK, is_tame_now, met
-from attenio.kernels.replay.repeating import Known, known_of
+from attenio.kernels.replay.repeating import Known, form_options, known_of, recalled, repeats_now
 from attenio.kernels.tolerance import approximated
 from attenio.kernels.torch_operator.autograd import again, operated, unwatched, with_lse
 from attenio.kernels.torch_operator.schema import Arguments
@@ -219,6 +219,13 @@ def attention(  # noqa: C901, PLR0913 - the signature of scaled_dot_product_atte
                     return answer
         except REFUSALS:
             pass
+    elif _type(query) is Tensor and query.is_cuda and (not more or _REPEATED.issuperset(more)):
+        tensors = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
+        known = recalled(
+            tensors, dropout_p, (is_causal, scale, enable_gqa, more.get("deterministic", False), more.get("window"))
+        )
+        if known is not None:
+            return again(tensors, known)
     if more and not _is_compiling() and not _OPTIONS.issuperset(more):
         name = next(name for name in more if name not in _OPTIONS)
         refuse_keyword("attention()", name, signature(attention).parameters, NICKNAMES)
@@ -265,23 +272,21 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, plain: OfPyTorch, more: O
                 answer = None
             if answer is not None:
                 return answer
-    sides = window if type(window) is tuple and len(window) == 2 else (window,)
     if forward_ad._current_level >= 0:
         refuse_tangents(query, key, value, attn_mask, asked and asked.sinks)
-    repeats = torch.are_deterministic_algorithms_enabled() if deterministic is False else deterministic
     given = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
     known = None
     undropped = isinstance(dropout_p, (float, int)) and dropout_p == 0.0
     simple = undropped and apart and plain_scores and tolerance is None
     if simple and not (query is None or key is None or value is None) and is_unwatched(given):
-        known = known_of(given, (is_causal, scale, enable_gqa, repeats, *sides))
+        known = known_of(given, form_options(is_causal, scale, enable_gqa, deterministic, window))
         if known is not None and known.arguments is not None:
             return again(given, known)
     if asked is None:
         asked = CallArguments(attn_mask, dropout_p, is_causal, scale, enable_gqa, window, deterministic=deterministic)
     else:
         asked = asked._replace(attn_mask=attn_mask)
-    return _attend_anew(given, asked, known, deterministic=repeats)
+    return _attend_anew(given, asked, known, deterministic=repeats_now(deterministic))
 
 
 def _attend_anew(given: tuple[Tensor, ...], asked: CallArguments, known: Known | None, *, deterministic: bool) -> Any:

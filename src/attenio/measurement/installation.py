@@ -100,7 +100,7 @@ def backends() -> tuple[Backend, ...]:
         Backend(
             name="hopper",
             runs=hopper and triton,
-            why=f"{device}{_without_nvrtc()}"
+            why=f"{device}{_without_nvrtc()}{_without_compiled_replay()}"
             if hopper and triton
             else no_gpu
             if not gpu
@@ -118,6 +118,14 @@ def _without_nvrtc() -> str:
     from attenio.kernels.hopper.cuda.compiler import library
 
     return "" if library() else "; the forward pass runs in Gluon alone: NVRTC is missing (package nvidia-cuda-nvrtc)"
+
+
+def _without_compiled_replay() -> str:
+    """What keeps launches from being repeated in C."""
+    from attenio.kernels.replay.native import why_not
+
+    reason = why_not()
+    return "" if reason is None else f"; known calls are repeated by Python, not in C: {reason}"
 
 
 def version_of(package: str) -> str | None:

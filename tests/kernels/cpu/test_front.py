@@ -17,8 +17,9 @@ from torch import Tensor
 import attenio
 from attenio import attention
 from attenio.errors import InvalidInput
+from attenio.kernels.call import tensor_layout
 from attenio.kernels.call.choice import launches
-from attenio.kernels.cpu import beside, front, tensor_layout
+from attenio.kernels.cpu import beside, front
 from attenio.kernels.cpu.object_body import TABLE
 from attenio.kernels.replay import repeating
 

@@ -1,10 +1,12 @@
 """A driver that is not there: it computes what a launch asks for, from the addresses and numbers that it hands over."""
 
 import ctypes
+from contextlib import contextmanager
 
 import torch
 
 from attenio.kernels.hopper.cuda import driver, launcher
+from attenio.kernels.replay import native
 
 __all__ = ["AbsentDriver", "memory"]
 
@@ -23,23 +25,31 @@ class AbsentDriver:
     """Kernels differ in what ``_compute`` does with the addresses of tensor maps and of the last structure."""
 
     def __init__(self):
-        self.maps, self.launches = {}, []
+        self.maps, self.launches, self.functions, self._memory = {}, [], {}, []
 
     def replace(self, monkeypatch):
         """Stand in for the driver; nothing is compiled."""
-        monkeypatch.setattr(driver, "loaded_function", lambda cubin, name, shared_bytes: (cubin, name, shared_bytes))
+        monkeypatch.setattr(driver, "loaded_function", self.loaded_function)
         monkeypatch.setattr(driver, "tensor_map", self.tensor_map)
         monkeypatch.setattr(driver, "enqueuing", lambda: self.enqueue)
         monkeypatch.setattr(launcher, "compiled", lambda text: b"cubin")
         monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7, raising=False)
         monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
 
+    def loaded_function(self, cubin, name, shared_bytes):
+        number = 1 + len(self.functions)
+        self.functions[number] = cubin, name, shared_bytes
+        return ctypes.c_void_p(number)
+
     def tensor_map(self, element, address, sizes, strides, box):
-        at = 1000 + len(self.maps)
-        self.maps[at] = (element, address, sizes, strides, box)
-        return at
+        """128 bytes that begin with a number, by which also a copy of them is known."""
+        number = 1000 + len(self.maps)
+        self.maps[number] = (element, address, sizes, strides, box)
+        self._memory.append(ctypes.create_string_buffer(number.to_bytes(8, "little"), 128))
+        return ctypes.addressof(self._memory[-1])
 
     def enqueue(self, config, function, parameters, extra):
+        function = self.functions[getattr(function, "value", function)]
         sizes = (ctypes.c_uint * 7).from_address(config)
         stream, attributes = (ctypes.c_void_p * 2).from_address(config + 32)
         count = ctypes.c_uint.from_address(config + 48).value
@@ -54,14 +64,40 @@ class AbsentDriver:
             self._compute(sizes[0], *addresses)
         return 0
 
+    @contextmanager
+    def in_c(self):
+        """The compiled half of replay launches here; None where it is not to be had."""
+        module, failures = native.loaded() if native.why_not() is None else None, []
+
+        def enqueue(config, function, parameters, extra):
+            try:
+                return self.enqueue(config, function, parameters, extra)
+            except BaseException as error:
+                failures.append(error)
+                return 1
+
+        kind = ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 4)(enqueue)
+        if module is None:
+            yield None
+            return
+        native.set_up(module, ctypes.cast(kind, ctypes.c_void_p).value)
+        try:
+            yield module
+        finally:
+            native.set_up(module, 0)
+        assert not failures, failures
+
     def _compute(self, programs, *addresses):
         raise NotImplementedError
 
     def _tensor(self, at):
-        element, address, sizes, strides, box = self.maps[at]
+        element, address, sizes, strides, box = self._map(at)
         assert element == "bf16" and box[:2] == (1, 1)
         reach = 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
         return memory(address, reach, torch.bfloat16).as_strided(sizes, strides)
+
+    def _map(self, at):
+        return self.maps[ctypes.c_uint64.from_address(at).value]
 
     @staticmethod
     def _structure(kind, address):

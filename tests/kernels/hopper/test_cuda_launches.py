@@ -33,6 +33,8 @@ from attenio.kernels.hopper.cuda.launcher import CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.tiles import cuda_tiles
 from attenio.kernels.hopper.proving import forward_by_definition, gradients_by_definition
 from attenio.kernels.hopper.tiles import SHARED_BYTES
+from attenio.kernels.replay import native
+from attenio.kernels.replay import tape as tape_module
 from attenio.kernels.replay.tape import recorded
 
 
@@ -139,28 +141,45 @@ def test_blocks_of_a_cluster_have_one_list_and_load_a_share_of_each_key_tile(fou
     assert {each[-1][-2:] for each in found.maps.values()} == {(64, 64), (tiles.key_tile // 2, 64)}
 
 
-def test_statistics_that_nobody_wants_are_not_written(found):
+@pytest.fixture(params=["Python", "C"])
+def played_by(request, found, monkeypatch):
+    """What hands recorded launches over."""
+    if request.param == "Python":
+        monkeypatch.setattr(tape_module, "loaded", lambda: None)
+        yield request.param
+        return
+    if native.why_not() is not None:
+        pytest.skip(f"replay is not compiled: {native.why_not()}")
+    with found.in_c():
+        yield request.param
+
+
+def test_statistics_that_nobody_wants_are_not_written(found, played_by):
     tiles, seen, heads = cuda_tiles(192, 128)[0], Visibility(group=3), drawn()
     right, *_ = forward_by_definition(problem_of(heads, seen))
     alone = run(replace(problem_of(heads, seen), only_output=True), tiles)
     assert (found.work.Largest, found.work.Total) == (None, None)
     _, tape = recorded(lambda: tuple(run(problem_of(heads, seen), tiles)), heads)
+    tape.play(heads, 1, 5)
     (played,) = tape.play(heads, 1, 5)
     assert (found.work.Largest, found.work.Total) == (None, None)
     for output in (alone.output, played):
         torch.testing.assert_close(output, right.view(output.shape))
 
 
-def test_a_tape_hands_over_other_tensors(found):
+def test_a_tape_hands_over_other_tensors(found, played_by):
     tiles, seen = cuda_tiles(192, 128)[0], Visibility(group=3, above=130)
     first, second = drawn(), drawn()
     run(problem_of(first, seen), tiles)  # plans and compiles
     results, tape = recorded(lambda: tuple(run(problem_of(first, seen), tiles)), first)
     assert tape is not None
-    for heads, mine in ((first, results), (second, tape.play(second, 3, 5)), (first, tape.play(first, 2, 5))):
+    turns = 2 * [(second, 3), (first, 2)]
+    played = [(given, tape.play(given, count, 5)) for given, count in turns]
+    for heads, mine in ((first, results), *played):
         for each, right in zip(mine, forward_by_definition(problem_of(heads, seen)), strict=False):
             torch.testing.assert_close(each, right.view(each.shape))
-    assert [launch[-1] for launch in found.launches] == [7, 7, 5, 5]
+    assert [launch[-1] for launch in found.launches] == [7, 7, 5, 5, 5, 5]
+    assert all((each is not None) == (played_by == "C") for each in tape._compiled.values())
     assert len(found.maps) == 6  # of two times three tensors
 
 

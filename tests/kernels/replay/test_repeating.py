@@ -11,7 +11,7 @@ import torch
 from attenio import attention
 from attenio.errors import InvalidInput
 from attenio.kernels.call.checks import NotComputed
-from attenio.kernels.replay import repeating
+from attenio.kernels.replay import native, repeating
 from attenio.kernels.replay.repeating import known_after, known_of
 from attenio.kernels.torch_operator import operators
 from attenio.kernels.torch_operator.schema import Arguments
@@ -43,8 +43,13 @@ def on_tiles(tiles_only):
     """What stands in for a GPU's kernels are tiles."""
 
 
-@pytest.fixture
-def counts(monkeypatch):
+@pytest.fixture(params=["Python", "C"])
+def counts(request, monkeypatch):
+    """How often calls are recorded and played; forms are found by Python, and by the compiled module."""
+    if request.param == "Python":
+        monkeypatch.setattr(repeating, "loaded", lambda: None)
+    elif native.why_not() is not None:
+        pytest.skip(f"replay is not compiled: {native.why_not()}")
     found = {"recorded": 0, "played": 0}
 
     def record(compute, tensors):

@@ -41,7 +41,7 @@ class Adding:
         self.maps.append(descriptor.base.data_ptr())
         return [("map", place, descriptor.base.data_ptr()), *descriptor.shape, *descriptor.strides]
 
-    repeated = Launcher.repeated
+    repeated, written = Launcher.repeated, Launcher.written
 
     def launch(self, programs, stream, arguments):
         self.streams.append(stream)

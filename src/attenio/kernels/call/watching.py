@@ -12,7 +12,9 @@ from torch import DispatchKey, DispatchKeySet, Tensor
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
-_CLASSES = frozenset((Tensor, torch.nn.Parameter))
+CLASSES = Tensor, torch.nn.Parameter
+_is_compiling, _is_profiled = torch.compiler.is_compiling, torch.autograd._profiler_enabled
+_has_function_modes = torch._C._is_torch_function_mode_enabled
 _get_dispatch_mode, _TRACING = torch._C._get_dispatch_mode, tuple(torch._C._TorchDispatchModeKey.__members__.values())
 _asked_for, _keys_of = torch._C._dispatch_tls_local_include_set, torch._C._dispatch_keys
 # What packs all that is saved now, if anything does. PyTorch 2.6 and 2.7 do not tell: there something may.
@@ -30,9 +32,10 @@ def _together(*keys: DispatchKey) -> int:
 _USUAL = frozenset(
     (_together(DispatchKey.BackendSelect, DispatchKey.ADInplaceOrView), _together(DispatchKey.BackendSelect))
 )
+USUAL_KEYS = max(_USUAL)
 # Dispatch keys of tensors of the CPU and of a GPU, from outside of inference mode and from within. Those whose elements
 # are not what their memory holds (negated, zero, mapped, fake) have more.
-_ORDINARY = frozenset(
+ORDINARY_KEYS = tuple(
     _together(device, *more)
     for device, autograd, autocast in (
         (DispatchKey.CPU, DispatchKey.AutogradCPU, DispatchKey.AutocastCPU),
@@ -44,11 +47,21 @@ _ORDINARY = frozenset(
 
 def is_unwatched(tensors: Iterable[Tensor | None]) -> bool:
     """Whether kernels may be called with these tensors as they are, and nothing needs the operator."""
-    return (
-        is_concrete(tensors)
-        and not torch.autograd._profiler_enabled()
-        and not (torch._C._is_torch_function_mode_enabled() and _is_a_function_watched())
+    return nothing_watches() and are_ordinary(tensors)
+
+
+def nothing_watches() -> bool:
+    """The same for a call of ordinary tensors."""
+    return not (
+        _is_compiling()
+        or _asked_for().raw_repr() not in _USUAL
+        or _is_profiled()
+        or (_has_function_modes() and _is_a_function_watched())
     )
+
+
+def _nothing_traces() -> bool:
+    return not _is_compiling() and _asked_for().raw_repr() in _USUAL
 
 
 def _is_a_function_watched() -> bool:
@@ -56,16 +69,19 @@ def _is_a_function_watched() -> bool:
     return any(type(mode) is not DeviceContext for mode in _get_current_function_mode_stack())
 
 
+def are_ordinary(tensors: Iterable[Tensor | None]) -> bool:
+    """Whether tensors are of PyTorch's own class, and their elements what their memory holds."""
+    return all(tensor is None or is_ordinary(tensor) for tensor in tensors)
+
+
+def is_ordinary(tensor: Tensor) -> bool:
+    """The same for one."""
+    return type(tensor) in CLASSES and _keys_of(tensor).raw_repr() in ORDINARY_KEYS
+
+
 def is_concrete(tensors: Iterable[Tensor | None]) -> bool:
     """Whether tensors hold numbers that may be looked at now: nothing is traced, mapped or faked."""
-    if torch.compiler.is_compiling() or _asked_for().raw_repr() not in _USUAL:
-        return False
-    for tensor in tensors:
-        if tensor is None:
-            continue
-        if type(tensor) not in _CLASSES or _keys_of(tensor).raw_repr() not in _ORDINARY:
-            return False
-    return True
+    return _nothing_traces() and are_ordinary(tensors)
 
 
 def has_values(tensor: Tensor) -> bool:
@@ -75,9 +91,7 @@ def has_values(tensor: Tensor) -> bool:
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing() or any(map(_get_dispatch_mode, _TRACING)):
         return False
-    if type(tensor) not in _CLASSES or _keys_of(tensor).raw_repr() not in _ORDINARY:
-        return False
-    return not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
+    return is_ordinary(tensor) and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def are_kept_as_they_are() -> bool:

@@ -24,6 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from attenio.kernels.call.tensor_layout import tensor_layout
 from attenio.kernels.cpu.compiling import compiled, has_compiler
 from attenio.kernels.cpu.front_text import (
     ENTRY,
@@ -36,7 +37,6 @@ from attenio.kernels.cpu.front_text import (
 )
 from attenio.kernels.cpu.library import is_any_type_fast
 from attenio.kernels.cpu.object_body import FUNCTIONS, NAMES, TABLE
-from attenio.kernels.cpu.tensor_layout import tensor_layout
 
 # What PyTorch raises for a call that it refuses; the checks of the whole call then say what is wrong, or compute it.
 REFUSALS = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)

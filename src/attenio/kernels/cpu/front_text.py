@@ -16,9 +16,9 @@ of the cache, addresses lie in one table, and tests are made together.
 
 import torch
 
+from attenio.kernels.call.tensor_layout import MOST_DIMENSIONS, TYPE_NUMBERS, WORD, TensorLayout
 from attenio.kernels.cpu.assembly import EXPECTED
 from attenio.kernels.cpu.object_body import DEFAULTS, GRAD_MODE, LIBRARY, NAMES, TABLE, ObjectBody
-from attenio.kernels.cpu.tensor_layout import MOST_DIMENSIONS, TYPE_NUMBERS, WORD, TensorLayout
 
 # Words of a form; and of an entry, whose last one has the address of options, if any, and these flags.
 FORM, ENTRY = 7, 8

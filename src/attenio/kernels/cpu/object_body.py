@@ -1,7 +1,7 @@
 """Instructions on objects of Python and tensors of PyTorch, which refer to everything by one table of addresses."""
 
+from attenio.kernels.call.tensor_layout import WORD, TensorLayout
 from attenio.kernels.cpu.assembly import Body, pointer_to
-from attenio.kernels.cpu.tensor_layout import WORD, TensorLayout
 
 # The arguments that are read, in their order.
 NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa", "window")

@@ -18,6 +18,7 @@ from triton import knobs
 from triton.backends.nvidia import driver
 
 from attenio.kernels.replay import replay_enabled
+from attenio.kernels.replay.written import Written, written_for_triton
 
 # Tensor maps that are cached for a kernel: a model's layers, each with its own tensors.
 _MOST_MAPS = 4096
@@ -85,6 +86,10 @@ class Launcher(ABC):
 
         return launch
 
+    def written(self, arguments: list[Any], places: tuple[int, ...]) -> Written | None:
+        """The same for the compiled module; None where Python has to launch it."""
+        return None
+
 
 class TritonLauncher(Launcher):
     """A kernel that Triton compiled for its constants."""
@@ -122,6 +127,12 @@ class TritonLauncher(Launcher):
             self._launch(programs, 1, 1, stream, *self._fixed, arguments)
         else:
             self._launch(programs, 1, 1, stream, *self._fixed, *arguments)
+
+    def written(self, arguments: list[Any], places: tuple[int, ...]) -> Written | None:
+        """The same for a kernel without descriptors."""
+        if self._map_types or not self.is_direct:
+            return None
+        return written_for_triton(self._kernel, arguments, places)
 
 
 def has_launch_hooks() -> bool:

@@ -13,8 +13,11 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
+from attenio.kernels.call.watching import nothing_watches
 from attenio.kernels.gpu.capability import is_hopper
+from attenio.kernels.replay.native import loaded
 from attenio.kernels.replay.standing_in import stand_ins
 
 Tensors: TypeAlias = tuple[Tensor, ...]
@@ -22,6 +25,7 @@ Tensors: TypeAlias = tuple[Tensor, ...]
 _FIXED = frozenset((NoneType, bool, int, float))
 # Forms that are remembered; keys that grow by one a step make a new one each time.
 _MOST = 1024
+_is_compiling = torch.compiler.is_compiling
 # What is done once for a process or a stream may prevent a recording, but not for long.
 _TRIES = 4
 
@@ -41,6 +45,13 @@ class Known:
         self.arguments: Any = None
         self.after: Forms = {}
 
+    def replayed(self, tensors: Tensors, wanted: int) -> Tensors | None:
+        """The first ``wanted`` results for these tensors, if their launches are known and may be replayed now."""
+        if self.tape is None:
+            return None
+        results: Tensors | None = self.tape.play(tensors, wanted, self.stream)
+        return results
+
 
 Forms: TypeAlias = dict[tuple[Any, ...], Known]
 _known: Forms = {}
@@ -52,13 +63,46 @@ def known_of(tensors: Tensors, options: tuple[Any, ...]) -> Known | None:
 
     Nothing watches the tensors. Which of them are the same belongs to the form.
     """
-    stream, places = _stream_of(tensors[0]), [tensor.data_ptr() for tensor in tensors]
     kinds = tuple(map(type, options))  # what is wrong of one type may be equal to what is right of another
-    if stream is None or not _are_aligned(places) or not _FIXED.issuperset(kinds):
+    stream = _stream_of(tensors[0])
+    if stream is None or not _FIXED.issuperset(kinds) or (sizes := _sizes_of(tensors)) is None:
         return None
-    form = (stream, options, kinds, *map(places.index, places), *_sizes_of(tensors))
+    form = (stream, options, kinds, sizes)
     known = _known.get(form)
     return _first(_known, form, stream) if known is None else known
+
+
+def form_options(is_causal: Any, scale: Any, enable_gqa: Any, deterministic: Any, window: Any) -> tuple[Any, ...]:
+    """The options of a call as they belong to its form."""
+    sides = window if type(window) is tuple and len(window) == 2 else (window,)
+    return (is_causal, scale, enable_gqa, repeats_now(deterministic), *sides)
+
+
+def repeats_now(deterministic: Any) -> Any:
+    """Whether gradients are to repeat to the bit, as far as one argument says, or PyTorch's switch."""
+    return torch.are_deterministic_algorithms_enabled() if deterministic is False else deterministic
+
+
+def recalled(tensors: Tensors, dropout_p: Any, options: tuple[Any, ...]) -> Known | None:
+    """What is known of a call with these arguments of ``form_options``, before anything else is asked about it."""
+    if _is_compiling() or (module := loaded()) is None or not (module.is_quiet() or nothing_watches()):
+        return None
+    if (
+        torch._C._is_any_autocast_enabled()
+        or forward_ad._current_level >= 0
+        or type(dropout_p) is not float
+        or dropout_p
+        or type(options[-1]) is bool
+    ):
+        return None
+    known = known_of(tensors, form_options(*options))
+    return None if known is None or known.arguments is None else known
+
+
+def nothing_watches_now() -> bool:
+    """What ``nothing_watches`` says, asked in C first."""
+    module = loaded()
+    return (module is not None and not _is_compiling() and module.is_quiet()) or nothing_watches()
 
 
 def forget() -> None:
@@ -74,27 +118,31 @@ def known_after(known: Known, tensors: Tensors, *, repeats: bool) -> Known | Non
     back as it was: a hook on one saved tensor may give another, a result too, and so does ``tensor.data = ...``. Hooks
     on all that is saved are seen when it is; what is known is not asked for then.
     """
-    stream, places = _stream_of(tensors[0]), [tensor.data_ptr() for tensor in tensors]
-    if stream is None or not _are_aligned(places):
+    stream = _stream_of(tensors[0])
+    if stream is None or (sizes := _sizes_of(tensors)) is None:
         return None
-    form = (stream, repeats, tensors[-1].stride(), *map(places.index, places), *_sizes_of(tensors[:-1]))
+    form = (stream, repeats, sizes)
     after = known.after.get(form)
     return _first(known.after, form, stream) if after is None else after
 
 
-def _sizes_of(tensors: Tensors) -> list[Any]:
-    """Everything of tensors but where they are, and what they hold."""
-    parts: list[Any] = []
-    for tensor in tensors:
-        parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
-    return parts
+def _sizes_of(tensors: Tensors) -> Any:
+    """Everything of tensors but where they are, and what they hold; and which of them are the same.
 
-
-def _are_aligned(places: list[int]) -> bool:
-    bits = 0
+    None where kernels do not take them from where they begin.
+    """
+    module = loaded()
+    if module is not None:
+        return module.form_of(tensors)
+    places, bits = [tensor.data_ptr() for tensor in tensors], 0
     for place in places:
         bits |= place
-    return bits % 16 == 0
+    if bits % 16:
+        return None
+    parts: list[Any] = [*map(places.index, places)]
+    for tensor in tensors:
+        parts += (tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device())
+    return tuple(parts)
 
 
 def _first(forms: Forms, form: tuple[Any, ...], stream: int) -> Known:
@@ -119,10 +167,9 @@ def repeated(known: Known, tensors: Tensors, compute: Callable[[], Tensors], wan
 
     What a stand-in computed is not counted, nor is it recorded: the next call may run on a better kernel.
     """
-    results: Tensors | None
     if known.tape is not None:
-        results = known.tape.play(tensors, wanted, known.stream)
-        return compute() if results is None else results
+        replayed = known.replayed(tensors, wanted)
+        return compute() if replayed is None else replayed
     record = recording(tensors[0]) if 0 < known.computed <= _TRIES else None
     before, tape = stand_ins(), None
     if record is None:

@@ -10,7 +10,7 @@ out what to launch. Launches on several streams are replayed on these, between a
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
@@ -23,6 +23,7 @@ from triton import knobs
 from attenio.kernels.replay import replay_enabled
 from attenio.kernels.replay.launcher import has_launch_hooks
 from attenio.kernels.replay.launches import LaunchRecord, recording_launches
+from attenio.kernels.replay.native import loaded
 from attenio.kernels.replay.streams import forked
 
 _aten = torch.ops.aten
@@ -35,6 +36,11 @@ Tensors: TypeAlias = tuple[Tensor, ...]
 _ALIGNMENT, _LARGE = 512, 10 * 2**20
 # Tensor maps that are cached for a descriptor of a launch, one for each address that it had.
 _MOST_MAPS = 256
+
+
+# A tensor of a call by its place among inputs, results and memory in between, and bytes from where it begins.
+_Part: TypeAlias = tuple[int, int]
+_NO_TENSOR = -1
 
 
 class _Address(NamedTuple):
@@ -89,20 +95,38 @@ class _Step:
                 self._pointers.append(known)
                 of_pointers.append(len(arguments))
             arguments.append(argument.data_ptr())
-        self._launch = record.launcher.repeated(record.programs, arguments, (*of_pointers, *of_maps))
+        self._programs, self._arguments, self._places = record.programs, arguments, (*of_pointers, *of_maps)
+        self._launch = record.launcher.repeated(record.programs, arguments, self._places)
+
+    def written(self, parts: list[_Part]) -> tuple[Any, ...] | None:
+        """As the compiled module takes it, given the part of a tensor that each source is; None if it does not."""
+        written = self._launcher.written(self._arguments, self._places)
+        if written is None:
+            return None
+        *launch, places = written
+        count = len(self._pointers)
+        pointers = [(at, *_moved(parts[each[0]], each[1])) for at, each in zip(places, self._pointers, strict=False)]
+        maps = [
+            (at, *_moved(parts[each.source], each.offset), partial(self._encoded, each))
+            for at, each in zip(places[count:], self._maps, strict=True)
+        ]
+        function, *rest = launch
+        return function, self._programs, *rest, tuple(pointers), tuple(maps)
+
+    def _encoded(self, of: _Map, address: int) -> Any:
+        """The tensor map of an address, encoded when it is met first."""
+        encoded = of.encoded.get(address)
+        if encoded is None:
+            if len(of.encoded) >= _MOST_MAPS:
+                of.encoded.clear()
+            moved = of.descriptor._replace(base=_Address(address))
+            encoded = of.encoded[address] = self._launcher.tensor_map(of.which, moved)[0]
+        return encoded
 
     def play(self, addresses: list[int], stream: int) -> None:
         """Launch it with its sources at these addresses."""
         changed: list[Any] = [addresses[source] + offset for source, offset in self._pointers]
-        for source, offset, index, descriptor, maps in self._maps:
-            address = addresses[source] + offset
-            encoded = maps.get(address)
-            if encoded is None:
-                if len(maps) >= _MOST_MAPS:
-                    maps.clear()
-                moved = descriptor._replace(base=_Address(address))
-                encoded = maps[address] = self._launcher.tensor_map(index, moved)[0]
-            changed.append(encoded)
+        changed += [self._encoded(each, addresses[each.source] + each.offset) for each in self._maps]
         self._launch(stream, changed)
 
 
@@ -121,18 +145,27 @@ class Tape:
         for count in range(len(results) + 1):
             blocks, cuts = _cuts(pieces if self._leaves_out else sizes[count:] + pieces)
             self._cuts.append(([_model((size,), torch.uint8, results[0].device) for size in blocks], cuts))
+        self._compiled: dict[int, Any] = {}
 
     def play(self, tensors: Tensors, wanted: int, stream: int) -> Tensors | None:
         """The first ``wanted`` results for these tensors; None while replay is off or a hook listens to launches."""
         if not replay_enabled() or has_launch_hooks():
             return None
         results = tuple([torch.empty_like(model) for model in self._results[:wanted]])
+        blocks, pieces = self._cuts[wanted]
+        memory = [torch.empty_like(model) for model in blocks]
+        compiled = self._compiled.get(wanted)
+        if compiled is not None:
+            status = compiled((*tensors, *results, *memory), stream)
+            if status:
+                torch.cuda.check_error(status)
+            return results
+        if wanted not in self._compiled and (module := loaded()) is not None:
+            self._compiled[wanted] = self._compiled_by(module, len(tensors), wanted)
         addresses = [tensor.data_ptr() for tensor in tensors]
         addresses += [tensor.data_ptr() for tensor in results]
         if self._leaves_out:
             addresses += [0] * (len(self._results) - wanted)
-        blocks, pieces = self._cuts[wanted]
-        memory = [torch.empty_like(model) for model in blocks]
         addresses += [memory[block].data_ptr() + cut for block, cut in pieces]
         for streams, steps in self._phases:
             if streams == 1:  # a fork would take longer than some kernels
@@ -145,10 +178,28 @@ class Tape:
                     step.play(addresses, raw[step.stream])
         return results
 
+    def _compiled_by(self, module: Any, inputs: int, wanted: int) -> Any:
+        """The same launches for so many results, by the compiled module; None where Python has to fork or launch."""
+        parts: list[_Part] = [(place, 0) for place in range(inputs + wanted)]
+        if self._leaves_out:
+            parts += [(_NO_TENSOR, 0)] * (len(self._results) - wanted)
+        parts += [(inputs + wanted + block, cut) for block, cut in self._cuts[wanted][1]]
+        steps = [step.written(parts) for _, phase in self._phases for step in phase]
+        if self.streams > 1 or None in steps:
+            return None
+        try:
+            return module.Launches(tuple(steps))
+        except ValueError:  # more launches than fit in its memory
+            return None
+
     @property
     def streams(self) -> int:
         """The most streams that launches are on at once."""
         return max(streams for streams, _ in self._phases)
+
+
+def _moved(part: _Part, offset: int) -> _Part:
+    return part[0], part[1] + offset
 
 
 def _model(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from attenio.kernels.call.checks import NotComputed
 from attenio.kernels.call.results import LOG2_E
-from attenio.kernels.call.watching import are_kept_as_they_are, is_unwatched
-from attenio.kernels.replay.repeating import Known
+from attenio.kernels.call.watching import are_kept_as_they_are, is_ordinary, is_unwatched
+from attenio.kernels.replay.repeating import Known, nothing_watches_now
 from attenio.kernels.torch_operator.operators import (
     attended,
     attended_again,
@@ -165,7 +165,7 @@ class _Again(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         known, tensors = ctx.known, (*ctx.saved_tensors, gradient)
         repeats = known.arguments[_DETERMINISTIC - HEADS] or torch.are_deterministic_algorithms_enabled()
-        if not ctx.keeps or torch.is_grad_enabled() or not is_unwatched((gradient,)):
+        if not ctx.keeps or torch.is_grad_enabled() or not (nothing_watches_now() and is_ordinary(gradient)):
             return None, *_backward_operated(*backward_again(tensors, known, deterministic=repeats))[:HEADS]
         return None, *differentiated_again(tensors, known, deterministic=repeats)[:HEADS]
 

@@ -119,7 +119,7 @@ def attended(given: Arguments, known: Known | None, *, wanted: int) -> tuple[Ten
 
 def attended_again(tensors: tuple[Tensor, ...], known: Known, *, wanted: int) -> tuple[Tensor, ...]:
     """The same of a call whose form, and with it all other arguments, came before."""
-    return repeated(known, tensors, partial(_attend_again, tensors, known), wanted)
+    return known.replayed(tensors, wanted) or repeated(known, tensors, partial(_attend_again, tensors, known), wanted)
 
 
 def _attend_again(tensors: tuple[Tensor, ...], known: Known) -> tuple[Tensor, ...]:
@@ -147,11 +147,8 @@ def _of_heads(given: BackwardArguments) -> tuple[Tensor, ...]:
 def differentiated_again(tensors: tuple[Tensor, ...], known: Known, *, deterministic: bool) -> tuple[Tensor, ...]:
     """Gradients of the heads of a call of a known form, by heads, results and the gradient of the output."""
     after = known_after(known, tensors, repeats=deterministic)
-    if after is not None and after.tape is not None:
-        gradients: tuple[Tensor, ...] | None = after.tape.play(tensors, 3, after.stream)
-        if gradients is not None:
-            return gradients
-    return differentiated(backward_again(tensors, known, deterministic=deterministic), known)
+    gradients = after and after.replayed(tensors, 3)
+    return gradients or differentiated(backward_again(tensors, known, deterministic=deterministic), known)
 
 
 def backward_again(tensors: tuple[Tensor, ...], known: Known, *, deterministic: bool) -> BackwardArguments:

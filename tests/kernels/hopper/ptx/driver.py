@@ -26,7 +26,7 @@ class InterpretingDriver(AbsentDriver):
     def _compute(self, programs, *addresses):
         (text, *_), _, threads, shared_bytes, _ = self.launches[-1]
         *maps, work = addresses
-        described = [TensorMap(*self.maps[at]) for at in maps]
+        described = [TensorMap(*self._map(at)) for at in maps]
         parameters = [b""] * len(maps) + [bytes((ctypes.c_char * self._size).from_address(work))]
         Launch(
             ptx_of(self._edited(text)), programs, threads, shared_bytes, described, parameters, seed=self.seed,

@@ -32,6 +32,8 @@ _OFFSETS = tl.constexpr(OFFSETS)
 _SHIFTED_BACK = tl.constexpr(2.0**-SHIFT)
 _LOG2_E = tl.constexpr(LOG2_E)
 _HUGE = tl.constexpr(2.0**120)
+# Rows of more columns are worked on by twice as many warps: 49 microseconds for 57 at 1K tokens of 128 columns.
+_NARROW = 64
 
 
 @triton.jit
@@ -254,5 +256,5 @@ class RowStatistics(NamedTuple):
                 width, max(16, 1 << (width - 1).bit_length()), *widths, self.dq_acc is not None,
                 0 if maxima is None else maxima.bits.shape[1], self.as_offsets,
                 common_factor(self.output, self.gradient),
-            ),
+            ), warps=4 if width <= _NARROW else 8,
         )  # fmt: skip

@@ -8,11 +8,13 @@ import torch
 from attenio.kernels.hopper.cuda import driver
 from attenio.kernels.hopper.cuda.compiler import compiled
 from attenio.kernels.replay.launcher import Launcher, Repeated
+from attenio.kernels.replay.written import Written
 
 ELEMENTS = {torch.bfloat16: "bf16", torch.float16: "f16"}
 WARPGROUP = 128
 # A TMA descriptor is a tensor map, and four sizes and strides that kernels in CUDA C++ do not take.
 _PER_MAP = 9
+_MAP_BYTES = 128
 
 
 class CudaKernel(NamedTuple):
@@ -71,6 +73,23 @@ class CudaLauncher(Launcher):
             for at in places
         ]
         return lambda stream, addresses: launch.again(stream, written, addresses)
+
+    def written(self, arguments: list[Any], places: tuple[int, ...]) -> Written | None:
+        """The same in one piece: tensor maps, then the structure."""
+        maps, work = self._parted(arguments)
+        first, structure = len(arguments) - self._fields, _MAP_BYTES * len(maps)
+        offsets = [getattr(self._kernel.work, name).offset for name in self._names]
+        stays = [_PER_MAP * index not in places for index in range(len(maps))]
+        known = [ctypes.string_at(each, _MAP_BYTES) if stay else b"" for each, stay in zip(maps, stays, strict=True)]
+        parameters = b"".join(each.ljust(_MAP_BYTES, b"\0") for each in known) + bytes(self._kernel.work(*work))
+        return Written(
+            function=self._function.value or 0, threads=self._kernel.threads, shared_bytes=self._kernel.shared_bytes,
+            overlaps=self._kernel.overlaps, parameters=parameters,
+            begins=tuple(range(0, structure + 1, _MAP_BYTES)),
+            places=tuple(
+                _MAP_BYTES * (at // _PER_MAP) if at < first else structure + offsets[at - first] for at in places
+            ),
+        )  # fmt: skip
 
     def _parted(self, arguments: Any) -> tuple[Any, Any]:
         """Tensor maps, and the fields of ``work``."""
