@@ -18,6 +18,7 @@ from attenio.bounds.mask_edges import (
     edges_of,
     edges_of_band,
     mask_edges,
+    most_at_edges,
     raised_at_edges,
 )
 from attenio.masks.patterns import Band
@@ -180,3 +181,4 @@ def test_strips_that_are_left_out_one_at_a_time_say_no_more_than_those_of_arrays
         sizes = np.array([float(d)]), np.array([float(d)]), np.array([fast_words])
         together = raised_at_edges(np.zeros(1), several, sizes, direction, sums=sums)
         assert [edge_words(alone, float(d), float(d), fast_words, direction, sums=sums)] == together.tolist()
+        assert together <= most_at_edges(several, sizes, direction, sums=sums)

@@ -173,6 +173,20 @@ def may_be_ahead(band: Band, sizes: tuple[Floats, Floats, Floats], direction: Di
     return large & (share >= _LEAST_SHARE) & (share <= _MOST_SHARE)
 
 
+def most_at_edges(edges: Edges, sizes: tuple[Floats, Floats, Floats], direction: Direction, *, sums: bool) -> Floats:
+    """Words that ``edge_words`` does not exceed, found without looking at strips; sizes are d, dv and M."""
+    d, value_dim, fast_words = sizes
+    longest, scores, most = _TRIED[-1] * fast_words, larger(edges.scores, 1.0), 0.0 * fast_words
+    for epoch in epochs_of(d, value_dim, direction, sums=sums):
+        more = _more_in_strips(longest * longest / 4.0, epoch.held(longest))
+        steep = edges.count * more * more / (corner_weight(more) * edges.sharing * epoch.room)
+        gain = edges.rows * fast_words
+        pairs = scores + steep * gain * gain / (4.0 * scores)
+        words = (fast_words + epoch.of_pair * pairs / fast_words) * _ROUNDED - epoch.free * edges.rows
+        most = larger(most, words)
+    return most
+
+
 def edge_words(
     edges: Edges, d: Floats, value_dim: Floats, fast_words: Floats, direction: Direction, *, sums: bool = False
 ) -> Floats:
@@ -194,10 +208,12 @@ def raised_at_edges(
     best = known.copy()
     for place, epoch in enumerate(epochs_of(d, value_dim, direction, sums=sums)):
         tried = _strips_for(edges, epoch, np.multiply.outer(_TRIED, fast_words), fast_words)
-        share, some = np.nonzero(tried.most > best)
-        strips = _Strips(*(each[share, some] for each in tried))
-        for of_some in islice(epochs_of(d[some], value_dim[some], direction, sums=sums), place, place + 1):
-            np.maximum.at(best, some, _words(edges.rows[some], of_some, strips, fast_words[some]))
+        first = np.arange(len(_TRIED))[:, None] == tried.most.argmax(axis=0)
+        for turn in (first, ~first):  # the most promising first, after which few others have to be tried
+            share, some = np.nonzero(turn & (tried.most > best))
+            strips = _Strips(*(each[share, some] for each in tried))
+            for of_some in islice(epochs_of(d[some], value_dim[some], direction, sums=sums), place, place + 1):
+                np.maximum.at(best, some, _words(edges.rows[some], of_some, strips, fast_words[some]))
     return np.where(edges.deepest >= 1.0, best, known)
 
 
@@ -219,6 +235,11 @@ class _Strips(NamedTuple):
         return self.most
 
 
+def _more_in_strips(fresh: Floats, held: Floats) -> Floats:
+    """How much more pairs in strips weigh: the more, the longer epochs are, which do so much with either pairs."""
+    return smaller(larger(fresh / held - 1.0, _LEAST), _STEEPEST)
+
+
 def _strips_for(edges: Edges, epoch: Epoch, tried: Floats, fast_words: Floats) -> _Strips:
     """Strips that are best for epochs of so many words.
 
@@ -226,7 +247,7 @@ def _strips_for(edges: Edges, epoch: Epoch, tried: Floats, fast_words: Floats) -
     So k epochs of G/k say M + k (2 root(G/k - c) - M) at most, which for any k is M + G/s or less with s² = M s + c.
     """
     fresh, held = tried * tried / 4.0, epoch.held(tried)
-    more = smaller(larger(fresh / held - 1.0, _LEAST), _STEEPEST)
+    more = _more_in_strips(fresh, held)
     corner = edges.count * edges.sharing * epoch.room * corner_weight(more)
     line, scores = more * edges.length, larger(edges.scores, 1.0)
     under = corner * scores + root(corner * corner * scores * scores + corner * line * line * fresh)

@@ -42,6 +42,10 @@ class Solution:
         limit[limit < (self.compulsory[index] if isinstance(self.compulsory, np.ndarray) else self.compulsory)] = -1
         return limit
 
+    def may_change(self, rank: int) -> Ints:
+        """The cases in which a plan of this rank, or of a later one, may be better."""
+        return np.flatnonzero((self.words > self.compulsory) | (self.rank >= rank))
+
     def offer(self, index: Ints, entrant: tuple[int, Dataflow, tuple[str, ...]], plans: Plans) -> None:
         """Take the plans, of a dataflow, its rank and these tiles, of some cases where they beat the best so far."""
         rank, dataflow, names = entrant
