@@ -10,7 +10,7 @@ from attenio.bounds import ordinary_words
 from attenio.bounds.backward import gradient_words, passing_sum_words, words_in_order
 from attenio.bounds.few_words import few_word_words
 from attenio.bounds.held_scores import held_score_words
-from attenio.bounds.mask_edges import Edges, edges_of_band, may_be_ahead, most_at_edges, raised_at_edges
+from attenio.bounds.mask_edges import Edges, may_be_ahead, most_at_edges, raised_at_edges
 from attenio.bounds.row_sums import row_sum_words
 from attenio.bounds.short_periods import words_over_periods
 from attenio.bounds.single_stays import words_again_of_band
@@ -129,7 +129,7 @@ class _Asked:
         """The edges of the masks of some points."""
         here = self.place[index]
         some, group, runs = take(self.cases.band, here), self.cases.group[here], self.runs[index]
-        return edges_of_band(some, group * 1.0, lambda counts: _product_sum((group, counts, 0 * runs), runs)[0])
+        return Edges(some, group * 1.0, lambda counts: _product_sum((group, counts, 0 * runs), runs)[0])
 
     def _again(self, index: Ints, direction: Direction, *, saved: bool) -> Ints:
         """Words of a KV head that come again, on one fast memory, at some points."""

@@ -66,9 +66,9 @@ class Solution:
     def numbers(self, tile_names: tuple[str, ...]) -> dict[str, Ints]:
         """The plans column by column."""
         tiles = {name: np.full(len(self.words), ABSENT, dtype=np.int64) for name in tile_names}
-        for form, names in enumerate(names_of_forms()):
+        found = np.flatnonzero(np.bincount(self.form - ABSENT)) + ABSENT
+        for form in found[found != ABSENT].tolist():
             index = np.flatnonzero(self.form == form)
-            if index.size:
-                for place, name in enumerate(names):
-                    tiles[name][index] = self.sizes[index, place]
+            for place, name in enumerate(names_of_forms()[form]):
+                tiles[name][index] = self.sizes[index, place]
         return {"dataflow": self.dataflow, **tiles, "moved_words": self.words, "peak_words": self.peak}
