@@ -3,6 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from attenio.bounds.backward.gradient_rows import gradient_rows
 from attenio.bounds.fast_products import explicit_scores_per_epoch, fast_products
 from attenio.bounds.score_epochs import score_epochs
 from attenio.workload import Workload
@@ -40,6 +41,14 @@ def test_scores_of_random_inputs_carry_as_many_degrees_of_freedom(entries: np.nd
 def test_allowing_any_product_never_raises_the_bound_on_scores(n: int, d: int, fast_words: int) -> None:
     workload = Workload(n=n, d=d)
     assert fast_products(workload, fast_words).words <= score_epochs(workload, fast_words).words
+
+
+@laws
+@given(*3 * [st.integers(1, 256)], st.integers(1, 2**20), st.sampled_from([1, 2, 132]))
+def test_nor_does_it_raise_that_on_gradients(n: int, d: int, value_dim: int, fast_words: int, units: int) -> None:
+    workload = Workload(n=100 * n, d=d, value_dim=value_dim, direction="backward")
+    bounds = (way(workload, fast_words, units=units).words for way in (fast_products, gradient_rows))
+    assert next(bounds) <= next(bounds)
 
 
 @laws

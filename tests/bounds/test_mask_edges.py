@@ -13,11 +13,12 @@ from attenio.bounds.backward.gradient_rows import even_weights
 from attenio.bounds.backward.gradient_rows import weights as gradient_weights
 from attenio.bounds.lower_bound import OWN_ROW_SUMS, OWN_SUMS
 from attenio.bounds.mask_edges import (
+    Edges,
     corner_weight,
     edge_words,
     edges_of,
-    edges_of_band,
     mask_edges,
+    most_at_edges,
     raised_at_edges,
 )
 from attenio.masks.patterns import Band
@@ -174,9 +175,10 @@ def test_strips_that_are_left_out_one_at_a_time_say_no_more_than_those_of_arrays
     workload = Workload(n=n, d=d, mask=f"window:{round(share * n)}" if share < 1 else "causal", heads=6, kv_heads=2)
     ((band, _),) = workload.separate_patterns
     sides = {name: np.array([getattr(band, name)]) for name in ("rows", "keys", "left", "right", "shift")}
-    several, alone = edges_of_band(Band(**sides), np.array([3.0]), lambda counts: 6.0 * counts), edges_of(workload)
+    several, alone = Edges(Band(**sides), np.array([3.0]), lambda counts: 6.0 * counts), edges_of(workload)
     fast_words = float(max(3, round(d * share * n * 2.0**memory)))
     for sums in {False, direction is Direction.FORWARD}:
         sizes = np.array([float(d)]), np.array([float(d)]), np.array([fast_words])
         together = raised_at_edges(np.zeros(1), several, sizes, direction, sums=sums)
         assert [edge_words(alone, float(d), float(d), fast_words, direction, sums=sums)] == together.tolist()
+        assert together <= most_at_edges(several, sizes, direction, sums=sums)

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds import bounds_for
+from attenio.bounds.short_periods import short_periods
 from attenio.bounds.single_stays import rectangle, single_stays, words_again
 from attenio.errors import DoesNotFit
 from attenio.masks.patterns import Band
@@ -224,6 +226,22 @@ def test_words_that_come_again_are_those_of_the_theorem(few: int, more: int, d: 
             else:
                 again = min((n + m) * own - fast_words - own**2 - 4 * (needed - 1) * own, apart)
             assert words_again((n, m, d, dv), fast_words, way) == max(math.floor(again), 0)
+
+
+@settings(laws, max_examples=200)
+@given(*2 * [st.integers(1, 3000)], *2 * [st.integers(1, 9)], st.integers(1, 4), st.floats(0, 1), st.floats(-12, 0))
+def test_fewer_words_come_again_than_are_compulsory(
+    n: int, m: int, d: int, dv: int, heads: int, share: float, memory: float
+) -> None:
+    masks = "dense", "causal", f"window:{max(1, round(share * min(n, m)))}"
+    for way, mask in product(WAYS, masks):
+        sizes = {"queries": n, "keys": m, "d": d, "value_dim": dv}
+        workload = Workload(**sizes, heads=heads, kv_heads=1, mask=mask, direction=way)
+        fast_words = max(1, round(2**memory * min(n, m) * (d + dv)))
+        saved = {"saved": True} if way is Direction.BACKWARD else {}
+        stays = (single_stays(workload, fast_words, direction=way, **each) for each in ({}, saved))
+        for bound in (*stays, short_periods(workload, fast_words, direction=way)):
+            assert bound.words < 2 * workload.compulsory_words
 
 
 def test_heads_are_added_up_and_shared_prefixes_windows_and_several_memories_say_nothing():

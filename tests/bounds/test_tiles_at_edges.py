@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from attenio.bounds import bounds_for, largest_ordinary
 from attenio.bounds.backward.five_products import counted_apart
 from attenio.bounds.lower_bound import MAKES_SCORES, OWN_SUMS
-from attenio.bounds.mask_edges import edges_of, edges_of_band
+from attenio.bounds.mask_edges import Edges, edges_of
 from attenio.bounds.recomputed_scores import counted_products, recomputed_scores
 from attenio.bounds.tiles_at_edges import tiles_at_edges, words_at_edges
 from attenio.masks.patterns import Band
@@ -242,7 +242,7 @@ def test_one_workload_and_arrays_of_them_say_the_same(
     workload = Workload(n=n, d=d, mask=f"window:{window}" if window < n else "causal", heads=6, kv_heads=2)
     ((band, _),) = workload.separate_patterns
     sides = {name: np.array([getattr(band, name)]) for name in ("rows", "keys", "left", "right", "shift")}
-    several, alone = edges_of_band(Band(**sides), np.array([3.0]), lambda counts: 6.0 * counts), edges_of(workload)
+    several, alone = Edges(Band(**sides), np.array([3.0]), lambda counts: 6.0 * counts), edges_of(workload)
     assert alone is not None
     fast_words = float(max(3, round(4 * d * d * 2.0**memory)))
     together = words_at_edges(several, (np.array([1.0 * d]), np.array([1.0 * d]), np.array([fast_words])), direction)

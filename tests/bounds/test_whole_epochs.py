@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from attenio.bounds.backward.gradient_rows import gradient_rows
 from attenio.bounds.backward.whole_epochs import whole_gradient_epochs
 from attenio.bounds.output_epochs import output_epochs, output_products_per_epoch
-from attenio.bounds.whole_epochs import budget_for, whole_epochs, words_of
+from attenio.bounds.row_sums import budget_for as budget_with_sums
+from attenio.bounds.row_sums import work_per_epoch, work_with_held_pairs
+from attenio.bounds.whole_epochs import (
+    SHARES,
+    best_whole_epochs,
+    budget_for,
+    shares_worth_trying,
+    whole_epochs,
+    words_of,
+)
 from attenio.errors import DoesNotFit
 from attenio.planning import best_plan_for
 from attenio.planning.training import training_plan_for
@@ -47,6 +56,22 @@ def test_the_number_of_epochs_is_the_best_or_close_to_it(n: int, d: int, fast_wo
             found
             >= output_epochs(workload, fast_words).words + 0.8 * fast_words - 2 * (n * d / fast_words + 1) ** 2 * 4
         )
+
+
+@settings(LAWS, max_examples=300)
+@given(count=st.floats(0.5, 60), memory=st.floats(10, 22), d=st.integers(1, 64), value_dim=st.integers(1, 64))
+def test_shares_that_are_left_out_say_no_more(count: float, memory: float, d: int, value_dim: int) -> None:
+    sizes, fast_words, shares = (float(d), float(value_dim)), float(round(2**memory)), (2.0, 2.2, 2.5, 3.0)
+    tried = shares_worth_trying(work_with_held_pairs(2 * fast_words, *sizes), fast_words**2, fast_words, shares)
+    assert tried == shares[:1] or (tried == shares and fast_words < 64 * (d + value_dim) ** 2)
+    work = count * work_per_epoch(2 * fast_words, *sizes)
+
+    def words(shares: tuple[float, ...]) -> float:
+        counts = [work / work_per_epoch(share * fast_words, *sizes) for share in shares]
+        return float(best_whole_epochs(counts, work, lambda part: budget_with_sums(part, *sizes), fast_words))
+
+    assert words(tried) == words(shares)
+    assert set(SHARES) < set(shares)
 
 
 @settings(LAWS, max_examples=17)

@@ -18,7 +18,7 @@ from attenio.bounds.backward import (
     step_in_order,
 )
 from attenio.bounds.compulsory import compulsory
-from attenio.bounds.fast_products import fast_product_words, fast_products
+from attenio.bounds.fast_products import fast_products
 from attenio.bounds.few_words import few_words
 from attenio.bounds.floats import Floats
 from attenio.bounds.fused_epochs import fused_epoch_words, fused_epochs
@@ -234,16 +234,17 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
 ) -> Floats:
     """The largest bound for ordinary products at every point of a sweep, as ``largest_ordinary(bounds_for(...))``.
 
-    All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Not among them are
-    step-in-order, which ``words_in_order`` makes of the bounds of both passes, row-sums, few-words and held-scores,
-    which count rows (``row_sum_words``, ``few_word_words``, ``held_score_words``), passing-sums, which count entries
+    All arguments are floats or arrays of floats that broadcast. Whole words come back, as floats. Fast products are
+    not asked, as score epochs or gradient rows say as much. Not among them are step-in-order, which
+    ``words_in_order`` makes of the bounds of both passes, row-sums, few-words and held-scores, which count rows
+    (``row_sum_words``, ``few_word_words``, ``held_score_words``), passing-sums, which count entries
     (``passing_sum_words``), mask-edges and tiles-at-edges (``raised_at_edges``, ``words_at_edges``), single-stays and
     short-periods (``words_again_of_band`` and ``words_over_periods`` besides the compulsory ones).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]
     """
-    words = [compulsory_words, fast_product_words(scores, d, fast_words, units)]
+    words = [compulsory_words]
     if direction is not Direction.BACKWARD:
         words += [
             score_epoch_words(scores, d, fast_words, units),

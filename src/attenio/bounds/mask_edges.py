@@ -1,6 +1,7 @@
 """Mask edges: where rows begin or end one after the other, rectangles of rows and keys cover what no row needs."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from attenio.bounds.row_sums import weights as row_weights
 from attenio.bounds.whole_epochs import best_whole_epochs
 from attenio.masks import Causal, SlidingWindow
 from attenio.masks.patterns import Band
+from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import smaller as counts_smaller
 from attenio.masks.patterns.sums import sum_clipped
@@ -38,48 +40,77 @@ _LEAST, _STEEPEST = 1.0 / 8.0, 64.0
 _LEAST_SHARE, _MOST_SHARE = 1.0 / 12.0, 3.0 / 4.0
 
 
-class Edges(NamedTuple):
-    """The edges of a band, or of arrays of bands: how many, heads that share keys, the deepest strips, all scores.
+@dataclass(frozen=True)
+class Edges:
+    """The edges of a band, or of arrays of bands, of which ``sharing`` heads share keys.
 
-    ``rows`` counts those that need a key, ``length`` the required scores at the edges themselves, ``strips`` those in
-    strips of a depth along them.
+    ``total`` makes of a count of one head that of all heads and sequences.
     """
 
-    count: Floats
+    band: Band
     sharing: Floats
-    deepest: Floats
-    scores: Floats
-    rows: Floats
-    length: Floats
-    strips: Callable[[Floats], Floats]
+    total: Callable[[Counts], Floats]
 
+    @lazy
+    def ends(self) -> Counts:
+        """Whether rows end one after the other."""
+        return self.band.end_key(0 * self.band.rows) < self.band.keys
 
-def edges_of_band(band: Band, sharing: Floats, total: Callable[[Counts], Floats]) -> Edges:
-    """Those of a band; ``total`` makes of a count of one head that of all heads and sequences."""
-    ends, begins = band.end_key(0 * band.rows) < band.keys, band.first_key(band.rows - 1) > 0
-    width = band.left + band.right + 1
+    @lazy
+    def begins(self) -> Counts:
+        """Whether rows begin one after the other."""
+        return self.band.first_key(self.band.rows - 1) > 0
 
-    last, first = band.shift + band.right + 1, band.shift - band.left  # of row 0: one past its last key, and its first
+    @lazy
+    def count(self) -> Floats:
+        """How many there are."""
+        return self.ends * 1.0 + self.begins * 1.0
 
-    def before(key: Counts) -> Counts:
-        """Scores of all rows before a key that moves on with them, which is this one for row 0."""
-        return sum_clipped(0, band.rows - 1, 1, key, band.keys)
+    @lazy
+    def deepest(self) -> Floats:
+        """The depth of the deepest strips along them."""
+        width = self.band.left + self.band.right + 1
+        return counts_where(self.ends & self.begins, width // 2, width) * 1.0
 
-    none = 0 * band.rows
-    before_last = before(last) if any_of(ends) else none
-    before_first = before(first) if any_of(begins) else none
+    @lazy
+    def scores(self) -> Floats:
+        """All required scores."""
+        return self.total(self.band.scores)
 
-    def strips(depth: Floats) -> Floats:
+    @lazy
+    def rows(self) -> Floats:
+        """Rows that need a key."""
+        return self.total(self.band.touched_rows)
+
+    @lazy
+    def length(self) -> Floats:
+        """The required scores at the edges themselves."""
+        return self.strips(self.deepest * 0.0 + 1.0)
+
+    def strips(self, depth: Floats) -> Floats:
+        """Those in strips of a depth along them."""
         deep = int(depth) if type(depth) is float else depth.astype("int64")
-        scores = counts_where(ends, before_last - before(last - deep), 0) if any_of(ends) else none
-        if any_of(begins):
-            scores = scores + counts_where(begins, before(first + deep) - before_first, 0)
-        return total(scores)
+        (last, before_last), (first, before_first) = self._last, self._first
+        scores = counts_where(self.ends, before_last - self._before(last - deep), 0) if any_of(self.ends) else 0 * last
+        if any_of(self.begins):
+            scores = scores + counts_where(self.begins, self._before(first + deep) - before_first, 0)
+        return self.total(scores)
 
-    deepest = counts_where(ends & begins, width // 2, width)
-    length = strips(deepest * 0.0 + 1.0)
-    many, scores, rows = ends * 1.0 + begins * 1.0, total(band.scores), total(band.touched_rows)
-    return Edges(many, sharing, deepest * 1.0, scores, rows, length, strips)
+    @lazy
+    def _last(self) -> tuple[Counts, Counts]:
+        """One past the last key of row 0, and scores before it; none where no row ends."""
+        last = self.band.shift + self.band.right + 1
+        return last, self._before(last) if any_of(self.ends) else 0 * last
+
+    @lazy
+    def _first(self) -> tuple[Counts, Counts]:
+        """The first key of row 0, and scores before it; none where no row begins."""
+        first = self.band.shift - self.band.left
+        return first, self._before(first) if any_of(self.begins) else 0 * first
+
+    def _before(self, key: Counts) -> Counts:
+        """Scores of all rows before a key that moves on with them, which is this one for row 0."""
+        return sum_clipped(0, self.band.rows - 1, 1, key, self.band.keys)
 
 
 def band_of(workload: Workload) -> Band | None:
@@ -97,7 +128,7 @@ def edges_of(workload: Workload) -> Edges | None:
     if band is None:
         return None
     heads = workload.batch * workload.heads
-    found = edges_of_band(band, float(workload.group), lambda count: float(heads * int(count)))
+    found = Edges(band, float(workload.group), lambda count: float(heads * int(count)))
     return found if found.count and found.deepest >= 1.0 else None
 
 
@@ -173,6 +204,20 @@ def may_be_ahead(band: Band, sizes: tuple[Floats, Floats, Floats], direction: Di
     return large & (share >= _LEAST_SHARE) & (share <= _MOST_SHARE)
 
 
+def most_at_edges(edges: Edges, sizes: tuple[Floats, Floats, Floats], direction: Direction, *, sums: bool) -> Floats:
+    """Words that ``edge_words`` does not exceed, found without looking at strips; sizes are d, dv and M."""
+    d, value_dim, fast_words = sizes
+    longest, scores, most = _TRIED[-1] * fast_words, larger(edges.scores, 1.0), 0.0 * fast_words
+    for epoch in epochs_of(d, value_dim, direction, sums=sums):
+        more = _more_in_strips(longest * longest / 4.0, epoch.held(longest))
+        steep = edges.count * more * more / (corner_weight(more) * edges.sharing * epoch.room)
+        gain = edges.rows * fast_words
+        pairs = scores + steep * gain * gain / (4.0 * scores)
+        words = (fast_words + epoch.of_pair * pairs / fast_words) * _ROUNDED - epoch.free * edges.rows
+        most = larger(most, words)
+    return most
+
+
 def edge_words(
     edges: Edges, d: Floats, value_dim: Floats, fast_words: Floats, direction: Direction, *, sums: bool = False
 ) -> Floats:
@@ -194,10 +239,12 @@ def raised_at_edges(
     best = known.copy()
     for place, epoch in enumerate(epochs_of(d, value_dim, direction, sums=sums)):
         tried = _strips_for(edges, epoch, np.multiply.outer(_TRIED, fast_words), fast_words)
-        share, some = np.nonzero(tried.most > best)
-        strips = _Strips(*(each[share, some] for each in tried))
-        for of_some in islice(epochs_of(d[some], value_dim[some], direction, sums=sums), place, place + 1):
-            np.maximum.at(best, some, _words(edges.rows[some], of_some, strips, fast_words[some]))
+        first = np.arange(len(_TRIED))[:, None] == tried.most.argmax(axis=0)
+        for turn in (first, ~first):  # the most promising first, after which few others have to be tried
+            share, some = np.nonzero(turn & (tried.most > best))
+            strips = _Strips(*(each[share, some] for each in tried))
+            for of_some in islice(epochs_of(d[some], value_dim[some], direction, sums=sums), place, place + 1):
+                np.maximum.at(best, some, _words(edges.rows[some], of_some, strips, fast_words[some]))
     return np.where(edges.deepest >= 1.0, best, known)
 
 
@@ -219,6 +266,11 @@ class _Strips(NamedTuple):
         return self.most
 
 
+def _more_in_strips(fresh: Floats, held: Floats) -> Floats:
+    """How much more pairs in strips weigh: the more, the longer epochs are, which do so much with either pairs."""
+    return smaller(larger(fresh / held - 1.0, _LEAST), _STEEPEST)
+
+
 def _strips_for(edges: Edges, epoch: Epoch, tried: Floats, fast_words: Floats) -> _Strips:
     """Strips that are best for epochs of so many words.
 
@@ -226,7 +278,7 @@ def _strips_for(edges: Edges, epoch: Epoch, tried: Floats, fast_words: Floats) -
     So k epochs of G/k say M + k (2 root(G/k - c) - M) at most, which for any k is M + G/s or less with s² = M s + c.
     """
     fresh, held = tried * tried / 4.0, epoch.held(tried)
-    more = smaller(larger(fresh / held - 1.0, _LEAST), _STEEPEST)
+    more = _more_in_strips(fresh, held)
     corner = edges.count * edges.sharing * epoch.room * corner_weight(more)
     line, scores = more * edges.length, larger(edges.scores, 1.0)
     under = corner * scores + root(corner * corner * scores * scores + corner * line * line * fresh)

@@ -14,7 +14,7 @@ def products_from_held_scores(budget: Floats, value_dim: Floats) -> Floats:
     return where(few, products_per_epoch(budget), capped) if any_of(few) else capped
 
 
-def _from_fresh_scores(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
+def products_from_fresh_scores(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The most products p·v in an epoch whose probabilities are all computed in it."""
     width = smaller(d, value_dim)
     rows = budget / (2.0 * (d + width))
@@ -23,7 +23,7 @@ def _from_fresh_scores(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
 
 def output_products_per_epoch(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
     """The most products p·v that an epoch with this many words can add to outputs."""
-    return larger(products_from_held_scores(budget, value_dim), _from_fresh_scores(budget, d, value_dim))
+    return larger(products_from_held_scores(budget, value_dim), products_from_fresh_scores(budget, d, value_dim))
 
 
 def turning_budget(d: Floats, value_dim: Floats) -> Floats:
@@ -50,7 +50,8 @@ def _regime(fast_words: int, d: int, value_dim: int, units: int) -> str:
 
     def fresh_over_held(budget: float) -> float:
         return float(
-            _from_fresh_scores(budget, float(d), float(value_dim)) / products_from_held_scores(budget, float(value_dim))
+            products_from_fresh_scores(budget, float(d), float(value_dim))
+            / products_from_held_scores(budget, float(value_dim))
         )
 
     if fresh_over_held(2.0 * fast_words) >= 1 - 1e-12:  # equal at M = 2d(d+dv), up to rounding

@@ -3,7 +3,7 @@
 from attenio.bounds.floats import Floats, any_of, larger, root, smaller, where
 from attenio.bounds.lower_bound import FORWARD_SUMS, OWN_ROW_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import products_from_held_scores
-from attenio.bounds.whole_epochs import best_whole_epochs
+from attenio.bounds.whole_epochs import best_whole_epochs, shares_worth_trying
 from attenio.workload import Workload
 
 # What is assumed beside sums of products.
@@ -58,7 +58,9 @@ def row_sum_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats, fa
     """The bound in whole words, for floats or arrays of floats, on one fast memory."""
     product, term = weights(d, value_dim)
     work = scores * value_dim * product + (scores - rows) * term
-    counts = (work / work_per_epoch(share * fast_words, d, value_dim) for share in _SHARES)
+    held = work_with_held_pairs(2.0 * fast_words, d, value_dim)
+    shares = shares_worth_trying(held, fast_words * fast_words, fast_words, _SHARES)
+    counts = (work / work_per_epoch(share * fast_words, d, value_dim) for share in shares)
     best = best_whole_epochs(counts, work, lambda part: budget_for(part * _SAFETY, d, value_dim), fast_words)
     return larger(best - rows, 0.0)
 

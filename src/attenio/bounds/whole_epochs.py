@@ -4,7 +4,11 @@ from collections.abc import Callable, Iterable
 
 from attenio.bounds.floats import Floats, any_of, cube_root, larger, root, rounded_down, rounded_up, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
-from attenio.bounds.output_epochs import output_products_per_epoch
+from attenio.bounds.output_epochs import (
+    output_products_per_epoch,
+    products_from_fresh_scores,
+    products_from_held_scores,
+)
 from attenio.workload import Workload
 
 # Budgets are roots in floating point: this much less is on the safe side. So are words that it does not have exactly.
@@ -12,6 +16,9 @@ _SAFETY = 1.0 - 1e-12
 _EXACT = 2.0**53
 # Epochs of 2M words are the best where the work of one grows with their square, of 3M words where with the power 3/2.
 SHARES = (2.0, 2.5, 3.0)
+
+# From so many words on, what an epoch of whole words loses is less than what another share of 2M words does.
+_ENOUGH = 1000.0
 
 Budget = Callable[[Floats], Floats]  # the words that an epoch needs for so much work
 
@@ -32,7 +39,9 @@ def words_of(epochs: Floats, work: Floats, budget: Budget, fast_words: Floats) -
     """M + k T for k epochs and the largest whole T with which k of them do not do all the work; 0 without one."""
     length = rounded_up(budget(work / epochs) * _SAFETY) - 1.0 - fast_words
     words = fast_words + epochs * length
-    return where(length >= 1.0, where(words < _EXACT, words, words * _SAFETY), 0.0)
+    if any_of(words >= _EXACT):
+        words = where(words < _EXACT, words, words * _SAFETY)
+    return where(length >= 1.0, words, 0.0)
 
 
 def best_whole_epochs(counts: Iterable[Floats], work: Floats, budget: Budget, fast_words: Floats) -> Floats:
@@ -45,10 +54,23 @@ def best_whole_epochs(counts: Iterable[Floats], work: Floats, budget: Budget, fa
     return best
 
 
+def shares_worth_trying(
+    held: Floats, fresh: Floats, fast_words: Floats, shares: tuple[float, ...] = SHARES
+) -> tuple[float, ...]:
+    """Those next to whose counts the best may be, the most work of 2M words being ``held`` or ``fresh``.
+
+    Where that is fresh, work grows with the square of words from there on, and the best are next to the first count.
+    """
+    return shares if any_of((held > fresh) | (fast_words < _ENOUGH)) else shares[:1]
+
+
 def whole_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:
     """The bound in whole words, for floats or arrays of floats; nothing for several fast memories."""
     work = scores * value_dim
-    counts = (work / output_products_per_epoch(share * fast_words, d, value_dim) for share in SHARES)
+    twice = 2.0 * fast_words
+    held, fresh = products_from_held_scores(twice, value_dim), products_from_fresh_scores(twice, d, value_dim)
+    shares = shares_worth_trying(held, fresh, fast_words)
+    counts = (work / output_products_per_epoch(share * fast_words, d, value_dim) for share in shares)
     best = best_whole_epochs(counts, work, lambda part: budget_for(part, d, value_dim), fast_words)
     return where(units > 1.0, 0.0, best)
 

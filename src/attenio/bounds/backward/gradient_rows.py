@@ -27,9 +27,9 @@ def even_weights(d: Floats, value_dim: Floats, *, step: bool = False) -> Weights
 
 
 def all_weights(d: Floats, value_dim: Floats, *, step: bool = False) -> tuple[Weights, ...]:
-    """Every choice of weights; a step is also a backward pass."""
-    ways = (False, True) if step else (False,)
-    return tuple(weigh(d, value_dim, step=way) for weigh in (weights, even_weights) for way in ways)
+    """Every choice of weights, which are the same where values are no wider; a step is also a backward pass."""
+    ways, kinds = (False, True) if step else (False,), (weights, even_weights) if any_of(value_dim > d) else (weights,)
+    return tuple(weigh(d, value_dim, step=way) for weigh in kinds for way in ways)
 
 
 def _heaviest(weigh: Weights) -> Floats:

@@ -1,16 +1,24 @@
 """Whole epochs of the gradient: a fast memory more than gradient rows, as epochs are whole."""
 
-from attenio.bounds.backward.gradient_rows import Weights, all_weights, budget_for, weighed_products_per_epoch
+from attenio.bounds.backward.gradient_rows import (
+    Weights,
+    all_weights,
+    budget_for,
+    weighed_products_of_held_pairs,
+    weighed_products_per_epoch,
+)
 from attenio.bounds.floats import Floats, larger, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
-from attenio.bounds.whole_epochs import SHARES, best_whole_epochs
+from attenio.bounds.whole_epochs import best_whole_epochs, shares_worth_trying
 from attenio.workload import Direction, Workload
 
 
 def _from_rows(scores: Floats, weigh: Weights, fast_words: Floats) -> Floats:
     """With the work of gradient-rows."""
     work = scores * weigh[2]
-    counts = (work / weighed_products_per_epoch(share * fast_words, weigh) for share in SHARES)
+    held = weighed_products_of_held_pairs(2.0 * fast_words, weigh)
+    shares = shares_worth_trying(held, fast_words * fast_words, fast_words)
+    counts = (work / weighed_products_per_epoch(share * fast_words, weigh) for share in shares)
     return best_whole_epochs(counts, work, lambda part: budget_for(part, weigh), fast_words)
 
 

@@ -23,7 +23,7 @@ _FEW = 40
 # Up to this many terms in all, adding them up is faster still.
 _TERMS = 2048
 # From this many quotients on, floating point is several times faster than integer division, where it is exact.
-_MANY = 4096
+_MANY = 2048
 _EXACT = 2**51
 
 

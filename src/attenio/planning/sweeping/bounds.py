@@ -1,7 +1,7 @@
 """The largest bound for ordinary products of many points at once, as ``largest_ordinary(lower_bounds(...))`` has it."""
 
+from collections.abc import Iterator
 from functools import cached_property, reduce
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,43 +10,24 @@ from attenio.bounds import ordinary_words
 from attenio.bounds.backward import gradient_words, passing_sum_words, words_in_order
 from attenio.bounds.few_words import few_word_words
 from attenio.bounds.held_scores import held_score_words
-from attenio.bounds.mask_edges import Edges, edges_of_band, may_be_ahead, raised_at_edges
+from attenio.bounds.mask_edges import Edges, may_be_ahead, most_at_edges, raised_at_edges
 from attenio.bounds.row_sums import row_sum_words
 from attenio.bounds.short_periods import words_over_periods
 from attenio.bounds.single_stays import words_again_of_band
 from attenio.bounds.tiles_at_edges import may_be_ahead_in_small, words_at_edges
-from attenio.planning.sweeping.cases import Cases, Ints, spread, take
+from attenio.planning.sweeping.cases import Cases, Ints, batches, spread, take
 from attenio.planning.sweeping.points import Points
 from attenio.workload import Direction
 
 MOST_WORDS = 2**63 - 1
+# Points whose bounds are found together: more would not stay in the caches of a core.
+_TOGETHER, _AT_EDGES = 2**13, 2**12
 # As many numbers more than there are points, so that points of equal machines and widths may lie in rows.
-_MORE = 1.25
-# Fast memories, in squares of d, up to which some forward bounds say something: larger ones are asked about apart.
-_SMALL = 2.5
-# Words that come again are no more than the compulsory ones: both are of the same rows and keys.
+_MORE = 1.5
+# Words that come again are fewer than the compulsory ones: docs/theory/single_stays.md.
 _MOST_AGAIN = 2
 
 Floats = NDArray[np.float64]
-
-
-class _Rows(NamedTuple):
-    """Points in rows of equal widths and memories: much of a bound depends on these alone and is found once a row.
-
-    ``table`` has the points of every row, the first of them again where there are fewer than in others.
-    """
-
-    table: Ints
-
-    def of_rows(self, values: Ints) -> Floats:
-        """What all points of a row have in common, as a column."""
-        return np.asarray(values[self.table[:, :1]], dtype=np.float64)
-
-    def in_order(self, by_table: Floats) -> Floats:
-        """What was by_table in the table, point by point."""
-        words = np.empty(self.table.max() + 1)
-        words[self.table] = by_table
-        return words
 
 
 def largest_bounds(
@@ -87,24 +68,24 @@ class _Asked:
         self.cases, self.place, self.runs = cases, place, points.runs[index]
         self.units = points.units[index]
         columns = np.stack((cases.d[place], cases.value_dim[place], points.inside_words[index], self.units))
-        self.columns = columns
-        self.rows = _rows(points.codes(index, ("d", "value_dim", "dtypes", "machines")))
-        d, value_dim, inside, units = (self.rows.of_rows(values) for values in columns)
-        self.widths_and_memory = d, value_dim, inside, units
-        self.scores = self._summed(cases.band.scores)
+        self.columns, self.sizes = columns, columns.astype(np.float64)
+        d, _, inside, _ = self.sizes
+        self.tables = list(_tables(points.codes(index, ("d", "value_dim", "dtypes", "machines")), inside / (d * d)))
 
     def _summed(self, counts: Ints) -> Floats:
-        """Counts of all heads and runs, in rows."""
-        total, _ = _product_sum((self.cases.group[self.place], counts[self.place], 0 * self.runs), self.runs)
-        return np.asarray(total[self.rows.table])
+        """Counts of all heads and runs."""
+        return _product_sum((self.cases.group[self.place], counts[self.place], 0 * self.runs), self.runs)[0]
+
+    @cached_property
+    def _scores(self) -> Floats:
+        return self._summed(self.cases.band.scores)
 
     def _gradient_entries(self) -> tuple[Floats, Floats]:
-        """Entries of dQ, and of dK and dV, of all heads and runs, in rows, as ``Workload.gradient_words`` has them."""
+        """Entries of dQ, and of dK and dV, of all heads and runs, as ``Workload.gradient_words`` has them."""
         cases, place = self.cases, self.place
         own, shared = cases.rows * cases.d, cases.keys * (cases.d + cases.value_dim)
-        of_rows, _ = _product_sum((cases.group[place], own[place], 0 * self.runs), self.runs)
         of_keys, _ = _product_sum((cases.group[place], 0 * self.runs, shared[place]), self.runs)
-        return np.asarray(of_rows[self.rows.table]), np.asarray(of_keys[self.rows.table])
+        return self._summed(own), of_keys
 
     def _raised_at_edges(self, floor: Floats, compulsory: Floats, direction: Direction) -> Floats:
         """A floor under words, and the bound of the edges of masks where it is above both this and compulsory words."""
@@ -113,10 +94,14 @@ class _Asked:
         if not near.size:
             return floor
         index, sizes = index[near], take(sizes, near)
-        edges, known, raised = self._edges(index), np.maximum(floor[index], compulsory[index]), floor.copy()
-        words = known
+        known, edges = np.maximum(floor[index], compulsory[index]), self._edges(index)
+        words = known.copy()
         for sums in (True, False) if direction is Direction.FORWARD else (False,):
-            words = raised_at_edges(words, edges, sizes, direction, sums=sums)
+            ahead = np.flatnonzero(most_at_edges(edges, sizes, direction, sums=sums) > words)
+            for some in np.array_split(ahead, -(-len(ahead) // _AT_EDGES)) if ahead.size else ():
+                of_some = words[some], self._edges(index[some]), take(sizes, some)
+                words[some] = raised_at_edges(*of_some, direction, sums=sums)
+        raised = floor.copy()
         raised[index] = np.where(words > known, words, floor[index])
         return raised
 
@@ -144,7 +129,7 @@ class _Asked:
         """The edges of the masks of some points."""
         here = self.place[index]
         some, group, runs = take(self.cases.band, here), self.cases.group[here], self.runs[index]
-        return edges_of_band(some, group * 1.0, lambda counts: _product_sum((group, counts, 0 * runs), runs)[0])
+        return Edges(some, group * 1.0, lambda counts: _product_sum((group, counts, 0 * runs), runs)[0])
 
     def _again(self, index: Ints, direction: Direction, *, saved: bool) -> Ints:
         """Words of a KV head that come again, on one fast memory, at some points."""
@@ -155,24 +140,22 @@ class _Asked:
         over = words_over_periods(some.band, some.group, (*widths, fast_words), direction)
         return np.where(self.units[index] == 1, np.maximum(again, over), 0)
 
-    def _of_table(self, direction: Direction, *, saved: bool) -> Floats:
-        """What depends on counts, widths and memories alone, in rows."""
-        sizes = self.widths_and_memory
-        if direction is Direction.BACKWARD:
-            return _table_words(self.scores, self._gradient_entries(), sizes, direction, saved=saved)
-        known, floor = (self.scores, (self._summed(self.cases.band.touched_rows),), sizes), np.empty(self.scores.shape)
-        small = sizes[2][:, 0] <= _SMALL * sizes[0][:, 0] ** 2
-        for some in (np.flatnonzero(small), np.flatnonzero(~small)):
-            if some.size:
-                floor[some] = _table_words(*take(known, some), direction, saved=saved)
-        return floor
+    def _of_counts(self, direction: Direction, *, saved: bool) -> Floats:
+        """What depends on counts, widths and memories alone."""
+        words = np.empty(len(self.place))
+        backward = direction is Direction.BACKWARD
+        of_rows = self._gradient_entries() if backward else (self._summed(self.cases.band.touched_rows),)
+        for table in self.tables:
+            counts = tuple(each[table] for each in (self._scores, *of_rows))
+            words[table] = _words_of_table(counts, tuple(self.sizes[:, table[:, :1]]), direction, saved=saved)
+        return words
 
     def bound(self, direction: Direction, *, saved: bool = False) -> tuple[Ints, NDArray[np.bool_]]:
         """The largest bound of a direction, and where it can be counted; ``saved``, with whatever was saved."""
         cases, place = self.cases, self.place
         own, shared = (each[place] for each in cases.compulsory(direction))
         compulsory, exact = _product_sum((cases.group[place], own, shared), self.runs)
-        floor = self.rows.in_order(self._of_table(direction, saved=saved))
+        floor = self._of_counts(direction, saved=saved)
         if direction is not Direction.TRAINING:
             near = np.flatnonzero(floor < _MOST_AGAIN * compulsory)
             if near.size:
@@ -185,40 +168,40 @@ class _Asked:
         return np.where(countable, np.maximum(exact, rounded), 0), countable
 
 
-def _table_words(
-    scores: Floats,
-    counts: tuple[Floats, ...],
-    widths_and_memory: tuple[Floats, Floats, Floats, Floats],
-    direction: Direction,
-    *,
-    saved: bool,
+def _words_of_table(
+    counts: tuple[Floats, ...], sizes: tuple[Floats, ...], direction: Direction, *, saved: bool
 ) -> Floats:
-    """The largest of many bounds; ``counts`` are entries of gradients, or rows."""
-    *sizes, units = widths_and_memory
-    if saved:
-        floor = gradient_words(scores, *widths_and_memory)
-    else:
-        floor = ordinary_words(0.0, scores, *widths_and_memory, direction=direction)
-    of_one = (
+    """The largest of many bounds; ``counts`` are scores and rows, or gradient entries, ``sizes`` d, dv, M, units."""
+    ways = (
         (passing_sum_words,) if direction is Direction.BACKWARD else (row_sum_words, few_word_words, held_score_words)
     )
-    alone = reduce(np.maximum, (words(scores, *counts, *sizes) for words in of_one))
-    return np.maximum(floor, np.where(units == 1, alone, 0.0))
+    alone = reduce(np.maximum, (words(*counts, *sizes[:3]) for words in ways))
+    of_any = gradient_words(counts[0], *sizes) if saved else ordinary_words(0.0, counts[0], *sizes, direction=direction)
+    return np.maximum(of_any, np.where(sizes[3] == 1, alone, 0.0))
 
 
-def _rows(codes: Ints) -> _Rows:
-    """Points with equal codes in a row each; every point by itself where rows would be too unequal."""
+def _tables(codes: Ints, memory: Floats) -> Iterator[Ints]:
+    """Points in tables, rows of which have equal codes: much of a bound depends on these alone, and is found once.
+
+    A row that is shorter than others has its first point again; where many are, every point has a row. Rows with as
+    many points follow each other, then those with as much ``memory``: some bounds say nothing where that is large.
+    """
     codes = codes.astype(np.int16) if codes.max() < 2**15 else codes  # which are sorted more quickly
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    counts, many = np.diff(starts, append=len(order)), len(order)
-    longest = counts.max()
-    if len(counts) * longest > _MORE * many:
-        return _Rows(np.arange(many, dtype=np.int64)[:, None])
-    table = np.repeat(order[starts][:, None], longest, axis=1)
-    row, number = spread(counts)
-    table[row, number] = order
-    return _Rows(table)
+    counts = np.diff(starts, append=len(order))
+    alike = np.lexsort((memory[order[starts]], -counts))
+    starts, counts = starts[alike], counts[alike]
+    for some in batches(counts, _TOGETHER):
+        begin, count = starts[some], counts[some]
+        row, number = spread(count)
+        index, longest = order[begin[row] + number], count.max()
+        if len(count) * longest > _MORE * len(index):
+            yield index[:, None]
+            continue
+        table = np.repeat(order[begin][:, None], longest, axis=1)
+        table[row, number] = index
+        yield table
 
 
 def _product_sum(terms: tuple[Ints, Ints, Ints], runs: Ints) -> tuple[Floats, Ints]:

@@ -111,6 +111,11 @@ class Cases:
         """Required scores."""
         return np.asarray(self.band.scores)
 
+    @cached_property
+    def stored_words(self) -> Ints:
+        """Words of all scores of a group where they are stored."""
+        return np.asarray(self.group * self.scores * self.intermediate_words)
+
     @property
     def touched_rows(self) -> Ints:
         """Rows that need a key."""

@@ -50,7 +50,7 @@ def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np
 def _offer_in_turn(cases: Cases, turns: list[list[_Entrant]], best: Solution) -> None:
     """Offer the plans of some forms after others, to no more cases than those in which one that is left may win."""
     for place, entrants in enumerate(turns):
-        left = np.flatnonzero(best.limit(min(each.rank for some in turns[place:] for each in some)) >= 0)
+        left = best.may_change(min(each.rank for some in turns[place:] for each in some))
         if 4 * len(left) < 3 * len(cases):
             if left.size:
                 part = take(best, left)

@@ -92,16 +92,18 @@ def _not_ruled_out(cases: Cases, form: Form, limit: Ints) -> tuple[Ints, Cases]:
 
     Floors of phase after phase rule cases out, so that the later ones are of few cases.
     """
-    kinds = cases.are_for(form)
-    index, most = np.flatnonzero(kinds & (limit >= 0)), limit / ROUNDING
+    kinds, read = cases.are_for(form), form.products * cases.stored_words  # once or more, whatever the tiles
+    index = np.flatnonzero(kinds & (limit >= read))
+    if not index.size:
+        return index, take(cases, index)
+    most = limit / ROUNDING
     if not np.all(kinds) or 2 * len(index) < len(cases):
-        cases, most = take(cases, index), most[index]
+        cases, most, read = take(cases, index), most[index], take(read, index)
     else:  # leaving out a few costs more than their floors
         most[limit < 0], index = -np.inf, np.arange(len(cases), dtype=np.int64)
     floor = np.asarray(cases.of_every_case(form.fixed).of(cases), dtype=np.float64)
     if not is_zero(form.least_held):
         floor[cases.of_every_case(form.least_held) > cases.fast_words] = np.inf
-    read = form.products * cases.group * cases.scores * cases.intermediate_words  # once or more, whatever the tiles
     for place, phase in enumerate(form.phases):
         left = np.flatnonzero((floor if place else floor + read) <= most)
         if not left.size:

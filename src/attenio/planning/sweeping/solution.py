@@ -42,6 +42,10 @@ class Solution:
         limit[limit < (self.compulsory[index] if isinstance(self.compulsory, np.ndarray) else self.compulsory)] = -1
         return limit
 
+    def may_change(self, rank: int) -> Ints:
+        """The cases in which a plan of this rank, or of a later one, may be better."""
+        return np.flatnonzero((self.words > self.compulsory) | (self.rank >= rank))
+
     def offer(self, index: Ints, entrant: tuple[int, Dataflow, tuple[str, ...]], plans: Plans) -> None:
         """Take the plans, of a dataflow, its rank and these tiles, of some cases where they beat the best so far."""
         rank, dataflow, names = entrant
@@ -62,9 +66,9 @@ class Solution:
     def numbers(self, tile_names: tuple[str, ...]) -> dict[str, Ints]:
         """The plans column by column."""
         tiles = {name: np.full(len(self.words), ABSENT, dtype=np.int64) for name in tile_names}
-        for form, names in enumerate(names_of_forms()):
+        found = np.flatnonzero(np.bincount(self.form - ABSENT)) + ABSENT
+        for form in found[found != ABSENT].tolist():
             index = np.flatnonzero(self.form == form)
-            if index.size:
-                for place, name in enumerate(names):
-                    tiles[name][index] = self.sizes[index, place]
+            for place, name in enumerate(names_of_forms()[form]):
+                tiles[name][index] = self.sizes[index, place]
         return {"dataflow": self.dataflow, **tiles, "moved_words": self.words, "peak_words": self.peak}
