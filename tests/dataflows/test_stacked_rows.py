@@ -87,6 +87,26 @@ def test_two_groups_of_columns_beat_two_passes_of_whole_rows_once_all_queries_an
         assert plan.moved_words == 5 * n * d - (plan.tiles["kept_keys"] - 1) * d
 
 
+@pytest.mark.parametrize(("n", "d", "dv"), [(256, 16, 64), (64, 8, 40)])
+def test_a_group_for_every_column_reads_keys_once_where_each_has_a_slot(n, d, dv):
+    workload, held = Workload(n=n, d=d, value_dim=dv), n // 2 * (d + 3) + n * d + 3
+    plan = best_plan_for(workload, held)
+    assert plan.tiles == Tiles.of(stacked_rows=n // 2, kept_keys=n, value_columns=1)
+    run = execute(plan)
+    assert run.moved_words == plan.moved_words == n * (d + dv) + n * d + 2 * n * dv and run.peak_words <= held
+    eight = cost(workload, "kept-keys", Tiles.of(stacked_rows=n // 2, kept_keys=n - n // 4, value_columns=8))
+    assert plan.moved_words < eight.moved_words
+
+
+def test_few_rows_beside_many_keys_have_few_groups():
+    workload = Workload(queries=16, keys=512, d=8, value_dim=64)
+    plan = best_plan_for(workload, 700)
+    groups = -(-64 // plan.tiles["value_columns"])
+    assert plan.tiles["stacked_rows"] == 16 and 1 < groups < 4
+    eight = cost(workload, "kept-keys", Tiles.of(stacked_rows=16, kept_keys=39, value_columns=13))
+    assert eight.peak_words <= 700 and execute(plan).moved_words == plan.moved_words < 0.87 * eight.moved_words
+
+
 def test_heads_that_share_keys_pass_them_back_and_forth_together():
     queries, keys, d, heads = 16, 64, 8, 4
     workload = Workload(queries=queries, keys=keys, d=d, heads=heads, kv_heads=1)

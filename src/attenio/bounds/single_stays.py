@@ -78,6 +78,13 @@ def _causal_words_again(rows: Counts, widths: tuple[Counts, Counts], fast_words:
     return rows * d + rows // 2 * smaller(d, value_dim) - fast_words - lost
 
 
+def _causal_gradient_words_again(rows: Counts, widths: tuple[Counts, Counts], fast_words: Counts) -> Counts:
+    """The same for a gradient whose probabilities are all made in the run."""
+    d, value_dim = widths
+    own = d + value_dim
+    return rows * own - fast_words - 2 * larger(own * (own - 1), 2 * own * value_dim - own - value_dim)
+
+
 def words_again_of_band(
     band: Band,
     heads: Counts,
@@ -90,9 +97,10 @@ def words_again_of_band(
     """Words that come again in so many query heads of a KV head with this band; for whole numbers or arrays of them."""
     rows, keys = rectangle(band)
     again = words_again((heads * rows, keys, *widths), fast_words, direction, saved=saved)
-    if direction is Direction.FORWARD:
+    if direction is Direction.FORWARD or not saved:
         square = (band.rows == band.keys) & (band.shift + band.right == 0) & (keys > 0) & (heads == 1)
-        again = larger(again, where(square, _causal_words_again(band.rows, widths, fast_words), 0))
+        causal = _causal_words_again if direction is Direction.FORWARD else _causal_gradient_words_again
+        again = larger(again, where(square, causal(band.rows, widths, fast_words), 0))
     return again
 
 
@@ -103,10 +111,11 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction, s
     compulsory + the larger of min(l b - M + l d/2, w + l dv/2) and min(w, l b - M), less some d² (the page has how
     many, and what is left where l b - M is no more than that). For one dense head of equal widths that is 13nd/2 - M
     up to M = 2nd - 2d², up to 8d², for a causal one 11nd/2 - M, up to 12d². The gradient, up to M = 3nd - 6d²:
-    11nd - M, up to 28d²; up to 52d² if probabilities may be given (``saved``).
+    11nd - M, up to 28d²; up to 52d² if probabilities may be given (``saved``). A causal one, up to M = 2nd - 8d² and
+    without these: 9nd - M, up to 8d².
     Assumes: as output-epochs and gradient-rows, of the gradient unless ``saved`` that no probabilities are given; one
     fast memory.
-    Regime: fast memories from nd to 2nd words, of the gradient 3nd; under a causal mask three quarters or half of it.
+    Regime: fast memories from nd to 2nd words, of the gradient 3nd; under a causal mask three quarters or two thirds.
     Proof: docs/theory/single_stays.md
 
     >>> n, d = 65_536, 64

@@ -54,8 +54,8 @@ _AT_TURNS = ("stacked_rows", "exchanged_keys")
 _STACKED = ("stacked_rows", "kept_keys", "value_columns")
 # Numbers of groups beside dv/d itself, in sixteenths of it.
 _SIXTEENTHS = (14, 12, 9)
-# Of stacked rows, which read values for every tile, somewhat more too.
-_OF_STACKED = (20, *_SIXTEENTHS)
+# Of stacked rows, which read values for every tile, somewhat more too, and fewer where keys pass many rows at once.
+_OF_STACKED = (20, *_SIXTEENTHS, 6, 4)
 # More than any memory has.
 _NEVER = 2**62
 
@@ -76,12 +76,14 @@ def column_groups(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
 
 
 def groups_of_stacked(d: Counts, value_dim: Counts) -> tuple[Counts, ...]:
-    """Numbers of groups that are tried with stacked rows: two, or some near dv/d where values are wider than keys.
+    """Numbers of groups that are tried with stacked rows: two; where values are wider than keys some up to dv/d, too.
+
+    And there as many as columns, where every key has a slot: then keys come once, whatever the groups.
 
     >>> groups_of_stacked(64, 64), groups_of_stacked(64, 512), groups_of_stacked(64, 1)
-    ((2,), (8, 9, 10, 7, 6, 5), (1,))
+    ((2,), (8, 9, 10, 7, 6, 5, 3, 2, 512), (1,))
     """
-    several = _near(d, value_dim, _OF_STACKED)
+    several = *_near(d, value_dim, _OF_STACKED), 2 + 0 * value_dim, value_dim
     if type(d) is int and type(value_dim) is int:
         return tuple(dict.fromkeys(max(count, 2) for count in several)) if value_dim > d else (min(2, value_dim),)
     wider = value_dim > d
