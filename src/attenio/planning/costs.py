@@ -126,7 +126,8 @@ def problems_of(workload: Workload, dataflow: Dataflow, granularity: Granularity
     """The problems that a dataflow's loop nest runs over."""
     if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
         return Problems.stacked(workload, granularity)
-    return Problems.separate(workload, granularity)
+    separate = Problems.separate(workload, granularity)
+    return separate.heads_as_rows if dataflow.direction is Direction.BACKWARD else separate
 
 
 def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:

@@ -39,6 +39,8 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
 
     ``separate`` are the problems of the workload, with all that is known about them; its tiles have their granularity.
     """
+    if workload.direction is Direction.BACKWARD:
+        separate = separate.heads_as_rows
     room = fast_words - separate.held_words
     of_each, spilled = entrants_of(workload.direction, separate)
     entrants, promising = _entrants(workload, separate, of_each, room)
