@@ -242,7 +242,7 @@ class Workload:
 
     @lazy
     def heads_are_rows(self) -> bool:
-        """Whether heads of a group that share keys are more rows of one head to a gradient: all need all of the keys."""
+        """Whether heads that share keys are more rows of one head to a gradient: all rows need all of the keys."""
         return self.group > 1 and all(bool(pattern.is_dense) for pattern, _ in self.separate_patterns)
 
     @lazy
