@@ -14,6 +14,7 @@ from attenio.planning.plan import (
     is_approximate,
     is_exact_forward,
     is_exact_gradient,
+    takes_heads_as_rows,
 )
 from attenio.planning.training import TrainingPlan
 from attenio.quantities import show_bytes
@@ -64,7 +65,9 @@ def _inputs_and_outputs(workload: Workload) -> int:
 def _spilled_values(plan: Plan) -> int:
     """Intermediates in slow memory of the largest problem; problems run one after the other."""
     workload, tiles, width = plan.workload, plan.tiles, plan.workload.value_dim
-    shapes = [(int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.separate_patterns]
+    as_rows = is_exact_forward(plan.dataflow) and takes_heads_as_rows(workload, plan.dataflow)
+    together = workload.group if as_rows else 1
+    shapes = [(together * int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.separate_patterns]
     scores = max(rows * keys for rows, keys in shapes)
     longest = max(rows for rows, _ in shapes)
     if is_exact_gradient(plan.dataflow):

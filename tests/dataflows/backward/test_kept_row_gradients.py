@@ -31,7 +31,7 @@ def closed_form(is_band):
 def test_kept_rows_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     tiles = sizes(data.draw, key_tile=workload.keys + 1, kept_rows=workload.queries + 1)
     is_band = not hasattr(workload.mask, "query_block")
-    problems = counted(workload, gradients=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     backward = workload.towards("backward")
     obeys_its_closed_form(backward, Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, closed_form(is_band))
 
@@ -64,7 +64,7 @@ def test_gradients_of_values_that_are_made_apart_move_and_hold_what_their_closed
         value_columns=workload.value_dim + 1,
     )
     is_band = not hasattr(workload.mask, "query_block")
-    backward, problems = workload.towards("backward"), counted(workload, gradients=True)
+    backward, problems = workload.towards("backward"), counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(backward, Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, apart(is_band))
 
 
@@ -97,7 +97,7 @@ def with_all_keys(problem, tiles):
 def test_keys_that_wait_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     dense = replace(workload, mask=Dense())
     tiles = sizes(data.draw, waiting_keys=(0, workload.keys + 1), kept_rows=workload.queries + 1)
-    problems = counted(dense, gradients=True)
+    problems = counted(dense, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(dense.towards("backward"), Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, with_all_keys)
 
 
