@@ -147,6 +147,20 @@ def test_heads_that_share_keys_take_a_third_off_the_words_where_their_positions_
     assert plan.moved_words == 3 * heads * n * d + 4 * n * d + again < 2 / 3 * (8 * heads * n * d)
 
 
+@pytest.mark.parametrize(
+    ("queries", "heads", "fast_words", "less"), [(1, 16, 512, 9), (4, 8, 1536, 4), (32, 16, 8192, 1.3)]
+)
+def test_in_small_memories_keys_are_read_once_for_tiles_of_rows_of_many_heads(
+    queries: int, heads: int, fast_words: int, less: float
+) -> None:
+    workload = Workload(queries=queries, keys=512, d=128, heads=heads, kv_heads=1)
+    plan = best_plan_for(workload, fast_words)
+    alone = best_plan_for(Workload(queries=heads * queries, keys=512, d=128), fast_words)
+    assert (plan.dataflow, plan.tiles, plan.moved_words) == (alone.dataflow, alone.tiles, alone.moved_words)
+    others = (best_or_none(workload, fast_words, each) for each in (Dataflow.ATTENIO, Dataflow.KEPT_KEYS))
+    assert less * plan.moved_words < min(each.moved_words for each in others if each)
+
+
 def test_a_form_that_moves_one_word_less_than_the_best_so_far_is_found() -> None:
     plan = best_plan_for(Workload(n=2, d=1, direction="backward"), 12)
     assert plan.moved_words == cost(plan.workload, "kept-row-gradients", plan.tiles).moved_words == 23
