@@ -138,18 +138,25 @@ class Counts:
         return int(np.maximum(self.required.sum(axis=1) - r, 0).sum())
 
 
-def counted(workload, *, stacked=False, by_group=False):
-    """The problems that a dataflow runs, with how often each occurs."""
+def counted(workload, *, stacked=False, by_group=False, heads_as_rows=False):
+    """The problems that a dataflow runs, with how often each occurs.
+
+    ``heads_as_rows``, where every row needs every key the rows of all heads of a group are those of one head.
+    """
     patterns = workload.stacked_patterns if stacked else workload.separate_patterns
-    together = stacked or by_group
+    every = [pattern.required(0, pattern.rows, np.arange(pattern.keys)) for pattern, _ in patterns]
+    heads_as_rows = heads_as_rows and all(required.all() for required in every)
+    together = stacked or by_group or heads_as_rows
     times = workload.kv_heads if together else workload.heads
     if not stacked:
         times *= workload.batch
-    group = workload.group if together else 1
+    group, height = workload.group if together else 1, 1
+    if heads_as_rows:
+        group, height = 1, group
     return [
         (
             Counts(
-                required=pattern.required(0, pattern.rows, np.arange(pattern.keys)),
+                required=np.tile(required, (height, 1)),
                 dk=workload.d,
                 dv=workload.value_dim,
                 w=workload.accumulator_words,
@@ -157,7 +164,7 @@ def counted(workload, *, stacked=False, by_group=False):
             ),
             count * times,
         )
-        for pattern, count in patterns
+        for required, (_, count) in zip(every, patterns, strict=True)
     ]
 
 

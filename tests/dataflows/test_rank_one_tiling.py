@@ -71,7 +71,9 @@ def drawn(data, workload, **more):
 @given(workloads(), st.data())
 def test_rank_one_tiling_without_statistics_moves_and_holds_what_its_closed_form_says(workload, data):
     tiles = drawn(data, workload, resident_keys=workload.keys + 1)
-    obeys_its_closed_form(workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload), with_probabilities)
+    obeys_its_closed_form(
+        workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload, heads_as_rows=True), with_probabilities
+    )
 
 
 def test_masks_are_left_out_in_memories_of_three_words():
@@ -85,14 +87,14 @@ def test_masks_are_left_out_in_memories_of_three_words():
 @given(workloads(), st.data())
 def test_rank_one_tiling_moves_and_holds_what_its_closed_form_says_and_computes_attention(workload, data):
     tiles = drawn(data, workload)
-    obeys_its_closed_form(workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload), closed_form)
+    obeys_its_closed_form(workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload, heads_as_rows=True), closed_form)
 
 
 @QUICK
 @given(workloads(), st.data())
 def test_later_columns_read_back_what_the_first_ones_settled(workload, data):
     tiles = drawn(data, workload, later_rows=workload.queries + 1)
-    obeys_its_closed_form(workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload), settled)
+    obeys_its_closed_form(workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload, heads_as_rows=True), settled)
 
 
 @QUICK
@@ -105,7 +107,9 @@ def test_rank_one_tiling_with_whole_queries_moves_and_holds_what_its_closed_form
         output_rows=workload.queries + 1,
         output_columns=workload.value_dim + 1,
     )
-    obeys_its_closed_form(workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload), whole_queries)
+    obeys_its_closed_form(
+        workload, Dataflow.RANK_ONE_TILING, tiles, counted(workload, heads_as_rows=True), whole_queries
+    )
 
 
 def test_whole_queries_move_a_sixth_less_than_any_other_order_at_seven_tenths_of_d_squared():

@@ -34,14 +34,18 @@ def resident_rows(problem, tiles):
 @given(workloads(), st.data())
 def test_with_resident_rows_it_moves_and_holds_what_its_closed_form_says_and_computes_attention(workload, data):
     tiles = sizes(data.draw, resident_rows=workload.queries + 1, key_tile=workload.keys + 1)
-    obeys_its_closed_form(workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload), resident_rows)
+    obeys_its_closed_form(
+        workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload, heads_as_rows=True), resident_rows
+    )
 
 
 @QUICK
 @given(workloads(), st.data())
 def test_score_stationary_moves_and_holds_what_its_closed_form_says_and_computes_attention(workload, data):
     tiles = sizes(data.draw, query_tile=workload.queries + 1, key_tile=workload.keys + 1)
-    obeys_its_closed_form(workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload), closed_form)
+    obeys_its_closed_form(
+        workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload, heads_as_rows=True), closed_form
+    )
 
 
 def whole_rows(problem, tiles):
@@ -58,7 +62,7 @@ def test_with_whole_rows_it_moves_and_holds_what_its_closed_form_says_and_comput
     workload = replace(workload, mask=window)
     assume(Problems.separate(workload).counts.kind.keys_roll)
     tiles = sizes(data.draw, whole_rows=workload.queries + 1)
-    obeys_its_closed_form(workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload), whole_rows)
+    obeys_its_closed_form(workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload, heads_as_rows=True), whole_rows)
 
 
 @pytest.mark.parametrize("mask", ["dense", "causal"])

@@ -125,6 +125,48 @@ def test_a_plan_states_its_exact_cost_and_beats_no_bound(workload: Workload, fas
 
 
 @QUICK
+@given(data=st.data())
+def test_gradients_of_heads_that_share_keys_which_every_row_needs_are_those_of_one_head_with_all_rows(
+    data: st.DataObject,
+) -> None:
+    rows, keys, d, value_dim, heads = (data.draw(st.integers(1, most)) for most in (9, 9, 6, 6, 4))
+    widths = {"keys": keys, "d": d, "value_dim": value_dim, "batch": 2, "direction": "backward"}
+    together = Workload(queries=rows, heads=3 * heads, kv_heads=3, **widths)
+    alone = Workload(queries=heads * rows, heads=3, **widths)
+    fast_words = data.draw(st.integers(1, 6 * (keys + 1) * (d + value_dim)))
+    plans = [best_or_none(each, fast_words, None) for each in (together, alone)]
+    found, same = ((plan.dataflow, plan.tiles, plan.moved_words, plan.peak_words) if plan else None for plan in plans)
+    assert found == same
+
+
+def test_heads_that_share_keys_take_a_third_off_the_words_where_their_positions_would_just_not_fit() -> None:
+    n, d, heads = 1024, 128, 16
+    plan = best_plan_for(Workload(n=n, d=d, heads=heads, kv_heads=1, direction="backward"), int(2.7 * n * d))
+    assert plan.tiles["waiting_keys"] == pytest.approx(2 / 3 * n, rel=0.02)
+    again = (heads * n - plan.tiles["kept_rows"]) * (2 * d + 3)
+    assert plan.moved_words == 3 * heads * n * d + 4 * n * d + again < 2 / 3 * (8 * heads * n * d)
+
+
+@pytest.mark.parametrize(
+    ("queries", "heads", "fast_words", "less"), [(1, 16, 512, 9), (4, 8, 1536, 4), (32, 16, 8192, 1.3)]
+)
+def test_in_small_memories_keys_are_read_once_for_tiles_of_rows_of_many_heads(
+    queries: int, heads: int, fast_words: int, less: float
+) -> None:
+    workload = Workload(queries=queries, keys=512, d=128, heads=heads, kv_heads=1)
+    plan = best_plan_for(workload, fast_words)
+    alone = best_plan_for(Workload(queries=heads * queries, keys=512, d=128), fast_words)
+    assert (plan.dataflow, plan.tiles, plan.moved_words) == (alone.dataflow, alone.tiles, alone.moved_words)
+    others = (best_or_none(workload, fast_words, each) for each in (Dataflow.ATTENIO, Dataflow.KEPT_KEYS))
+    assert less * plan.moved_words < min(each.moved_words for each in others if each)
+
+
+def test_a_form_that_moves_one_word_less_than_the_best_so_far_is_found() -> None:
+    plan = best_plan_for(Workload(n=2, d=1, direction="backward"), 12)
+    assert plan.moved_words == cost(plan.workload, "kept-row-gradients", plan.tiles).moved_words == 23
+
+
+@QUICK
 @given(workload=workloads(longest=7, widest=3), fast_words=st.integers(10, 120))
 def test_among_equal_words_attenio_takes_the_smallest_query_tile_then_the_largest_key_tile(
     workload: Workload, fast_words: int

@@ -117,6 +117,16 @@ def test_no_schedule_of_whole_rows_moves_less_than_the_best_plan_for_gradients(r
         assert best_plan_for(workload, fast_words).moved_words <= gradient_optimum(workload, fast_words)
 
 
+@pytest.mark.parametrize(("d", "dv"), [(8, 8), (3, 3)])
+@pytest.mark.parametrize(("rows", "keys", "heads"), [(1, 3, 3), (2, 2, 2), (1, 4, 2), (2, 1, 3)])
+def test_nor_where_several_heads_share_keys_that_all_of_their_rows_need(rows, keys, heads, d, dv):
+    """From a third of the memories on: below, a row or a key that walks back and forth saves up to 14 percent."""
+    workload = Workload(queries=rows, keys=keys, d=d, value_dim=dv, heads=heads, kv_heads=1, direction="backward")
+    every = memories_for_gradients(workload, 10**9)
+    for fast_words in every[len(every) // 3 :: len(every) // 4]:
+        assert best_plan_for(workload, fast_words).moved_words <= gradient_optimum(workload, fast_words)
+
+
 @pytest.mark.parametrize(("rows", "keys", "d", "dv"), [(2, 3, 5, 2), (3, 2, 2, 4)])
 def test_nor_with_a_row_or_a_key_more(rows, keys, d, dv):
     workload = Workload(queries=rows, keys=keys, d=d, value_dim=dv, direction="backward")

@@ -41,6 +41,7 @@ from attenio.dataflows.standard import standard
 from attenio.dataflows.standing import Standing
 from attenio.dataflows.value_columns import value_columns
 from attenio.dataflows.window_and_features import window_and_features
+from attenio.masks.patterns import Band
 from attenio.memory import FastMemory, Trace
 from attenio.planning.nested import NestedPlan
 from attenio.planning.plan import (
@@ -51,6 +52,7 @@ from attenio.planning.plan import (
     Tiles,
     is_approximate,
     is_exact_forward,
+    takes_heads_as_rows,
 )
 
 
@@ -69,6 +71,8 @@ def run_forward(
     with np.errstate(over="ignore", under="ignore"), Standing(shared, (fast,)) as standing:
         for problem in _problems(plan, shared):
             known = standing.beside(problem)
+            if takes_heads_as_rows(plan.workload, plan.dataflow):
+                known = replace(known, pattern=Band.dense(len(known.Q.values), known.pattern.keys), group=1)
             trace.problem = problem.label
             _attend(plan, known, fast)
     return Run(
@@ -101,7 +105,7 @@ def _problems(plan: Plan, shared: Sharing) -> Iterator[Problem]:
     if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
         return stacked_problems(shared)
     by_group = dataflow is Dataflow.FLASH_ATTENTION_1 or not OF_GROUPS.isdisjoint(plan.tiles) or dataflow.is_approximate
-    return separate_problems(shared, by_group=by_group)
+    return separate_problems(shared, by_group=by_group or takes_heads_as_rows(plan.workload, dataflow))
 
 
 def _attend(plan: Plan, problem: Problem, fast: FastMemory) -> None:  # noqa: C901 - a case a dataflow

@@ -14,6 +14,7 @@ from attenio.planning.plan import (
     is_approximate,
     is_exact_forward,
     is_exact_gradient,
+    takes_heads_as_rows,
 )
 from attenio.planning.training import TrainingPlan
 from attenio.quantities import show_bytes
@@ -64,7 +65,9 @@ def _inputs_and_outputs(workload: Workload) -> int:
 def _spilled_values(plan: Plan) -> int:
     """Intermediates in slow memory of the largest problem; problems run one after the other."""
     workload, tiles, width = plan.workload, plan.tiles, plan.workload.value_dim
-    shapes = [(int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.separate_patterns]
+    as_rows = is_exact_forward(plan.dataflow) and takes_heads_as_rows(workload, plan.dataflow)
+    together = workload.group if as_rows else 1
+    shapes = [(together * int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.separate_patterns]
     scores = max(rows * keys for rows, keys in shapes)
     longest = max(rows for rows, _ in shapes)
     if is_exact_gradient(plan.dataflow):
@@ -120,9 +123,11 @@ def _spilled_features(workload: Workload, dataflow: ApproximateDataflow, longest
 
 def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Tiles) -> int:
     """The same for the gradient, whose problems are the heads of a group together."""
-    shapes = [(int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.separate_patterns]
-    rows, keys = workload.group * max(n for n, _ in shapes), max(m for _, m in shapes)
-    scores = workload.group * max(n * m for n, m in shapes)
+    together = workload.group if workload.heads_are_rows else 1
+    shapes = [(together * int(pattern.rows), int(pattern.keys)) for pattern, _ in workload.separate_patterns]
+    group = workload.group // together
+    rows, keys = group * max(n for n, _ in shapes), max(m for _, m in shapes)
+    scores = group * max(n * m for n, m in shapes)
     match dataflow:
         case Dataflow.KEY_STATIONARY:
             return rows * (workload.d + 1) + _visits(shapes, tiles["key_tile"])
@@ -134,7 +139,7 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
             if "ring_rows" in tiles:
                 return 0
             tile = tiles.get("rolling_keys", 0) or tiles["key_tile"]
-            listed = scores // (workload.group * max(1, tile))  # who meets which tile
+            listed = scores // (group * max(1, tile))  # who meets which tile
             return rows * (workload.d + 1) + listed + _visits(shapes, tile)
         case Dataflow.QUERY_STATIONARY:
             turning = not {"turn_keys", "masked_turn_keys"}.isdisjoint(tiles)
@@ -142,7 +147,7 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
         case Dataflow.TWO_PASS:
             keys_held = tiles.get("rolling_keys", 0) or tiles["stationary_keys"]
             held = tiles.get("rolling_rows", 0)
-            turns = scores // (workload.group * held) if held else 0  # which key has which
+            turns = scores // (group * held) if held else 0  # which key has which
             return rows + turns + _visits(shapes, keys_held)
         case Dataflow.TILED_PRODUCTS if "whole_rows" in tiles:  # of a window, what it has and where that begins
             ((window, _),) = workload.separate_patterns

@@ -8,7 +8,7 @@ from attenio.names import checked_kind, closest, did_you_mean
 from attenio.planning.approximate import feature_gradient
 from attenio.planning.approximate.applies import refused_tiles, why_no_features
 from attenio.planning.approximate.forms import approximate_form
-from attenio.planning.plan import Dataflow, Tiles, is_approximate
+from attenio.planning.plan import OF_ROWS_OF_HEADS, Dataflow, Tiles, is_approximate
 from attenio.planning.problems import Problems, counting
 from attenio.planning.tiles_of_masks import GivenTiles, check_mask
 from attenio.planning.words import dataflows
@@ -126,7 +126,9 @@ def problems_of(workload: Workload, dataflow: Dataflow, granularity: Granularity
     """The problems that a dataflow's loop nest runs over."""
     if dataflow in (Dataflow.STACKED_GROUPS, Dataflow.SPLIT_KEYS):
         return Problems.stacked(workload, granularity)
-    return Problems.separate(workload, granularity)
+    separate = Problems.separate(workload, granularity)
+    as_rows = dataflow.direction is Direction.BACKWARD or dataflow in OF_ROWS_OF_HEADS
+    return separate.heads_as_rows if as_rows else separate
 
 
 def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:

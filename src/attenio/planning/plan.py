@@ -150,6 +150,14 @@ class TileRule(Enum):
 
 # Tiles that have rows of all heads of a group, in dataflows whose other tiles are of one head.
 OF_GROUPS = frozenset(("stacked_rows", "group_positions"))
+# Forward dataflows that take heads of a group as rows of one head where every row needs every key, as gradients do.
+OF_ROWS_OF_HEADS = frozenset((Dataflow.RANK_ONE_TILING, Dataflow.SCORE_STATIONARY))
+
+
+def takes_heads_as_rows(workload: Workload, dataflow: Dataflow) -> bool:
+    """Whether heads of a group are rows of one head to a dataflow."""
+    some = dataflow in OF_ROWS_OF_HEADS or dataflow.direction is Direction.BACKWARD
+    return some and workload.heads_are_rows
 
 
 @dataclass(frozen=True)

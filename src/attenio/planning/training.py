@@ -148,7 +148,8 @@ def _least_with_probabilities(problems: Problems, fast_words: int) -> float:
     """Words that no step which saves probabilities goes below; infinite if none fits."""
     (standard,) = known_forms(Dataflow.STANDARD, problems.sizes)
     forward = floor_of_form(problems.unmasked, standard, fast_words)  # it is blind to the mask
-    backward = min(floor_of_form(problems, form, fast_words) for form in reading_forms(problems.sizes))
+    rows = problems.heads_as_rows
+    backward = min(floor_of_form(rows, form, fast_words) for form in reading_forms(rows.sizes))
     return (forward + backward) * _ROUNDING
 
 
@@ -250,7 +251,9 @@ def _ring_tiles(problems: Problems) -> tuple[tuple[Dataflow, Tiles], tuple[Dataf
     """
     band = problems.counts.only_band
     assert band is not None
-    keys, rows = (max(1, int(pattern.longest_row)) for pattern in (band, band.transposed))
+    stacked = problems.heads_as_rows.counts.only_band
+    assert stacked is not None
+    keys, rows = (max(1, int(pattern.longest_row)) for pattern in (band, stacked.transposed))
     forward = Tiles.of(query_tile=1, kept_keys=keys, value_columns=problems.value_dim)
     backward = Tiles.of(key_tile=1, kept_rows=rows)
     if _keys_stay(problems):
@@ -263,8 +266,10 @@ def _ring_costs(workload: Workload, problems: Problems) -> list[tuple[Workload, 
     if "rings" not in problems.answers:
         ways = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
         problems.answers["rings"] = [
-            (way, dataflow, tiles, cost_of(problems.held_by(way), dataflow, tiles))
-            for way, (dataflow, tiles) in zip(ways, _ring_tiles(problems), strict=True)
+            (way, dataflow, tiles, cost_of(seen.held_by(way), dataflow, tiles))
+            for way, seen, (dataflow, tiles) in zip(
+                ways, (problems, problems.heads_as_rows), _ring_tiles(problems), strict=True
+            )
         ]
     costs: list[tuple[Workload, Dataflow, Tiles, Cost]] = problems.answers["rings"]
     return costs
@@ -312,6 +317,7 @@ def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:
 def _reading_plan(workload: Workload, problems: Problems, fast_words: int) -> Plan:
     """The best tiled products that read saved probabilities."""
     checked_dataflow(workload, Dataflow.TILED_PRODUCTS)  # which says why not
+    problems = problems.heads_as_rows
     forms = reading_forms(problems.sizes)
     best = best_of_forms(problems, forms, fast_words)
     if best is None:

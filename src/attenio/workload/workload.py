@@ -241,6 +241,11 @@ class Workload:
         return patterns_of(self.mask, queries=self.queries, keys=self.keys)
 
     @lazy
+    def heads_are_rows(self) -> bool:
+        """Whether heads that share keys are more rows of one head to a gradient: all rows need all of the keys."""
+        return self.group > 1 and all(bool(pattern.is_dense) for pattern, _ in self.separate_patterns)
+
+    @lazy
     def stacked_patterns(self) -> tuple[tuple[Pattern, int], ...]:
         """Patterns when requests with a shared prefix are stacked, each with how many times it occurs per KV head."""
         if isinstance(self.mask, SharedPrefix):

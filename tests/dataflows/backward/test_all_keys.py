@@ -45,7 +45,7 @@ def test_it_moves_and_holds_what_its_closed_form_says_and_computes_the_gradient(
         first_keys=data.draw(st.integers(1, keys + 1)),
         standing_rows=data.draw(st.integers(0, workload.group * queries + 1)),
     )
-    problems = counted(some, by_group=True)
+    problems = counted(some, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(some.towards("backward"), Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, words_and_room)
 
 

@@ -65,7 +65,7 @@ def test_it_moves_and_holds_what_its_closed_form_says_and_computes_the_gradient(
         standing_sums=data.draw(st.integers(0, queries + 1)),
         exchanged_positions=data.draw(st.integers(0, queries + 1)),
     )
-    problems = counted(some, by_group=True)
+    problems = counted(some, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(some.towards("backward"), Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, words_and_room)
 
 

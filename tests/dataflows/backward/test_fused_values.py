@@ -22,7 +22,7 @@ def closed_form(problem, tiles):
 @given(workloads(), st.data())
 def test_fused_values_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     tiles = some_tiles(data.draw, workload, Dataflow.FUSED_VALUES)
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.FUSED_VALUES, tiles, problems, closed_form)
 
 

@@ -31,7 +31,7 @@ def closed_form(is_band):
 def test_kept_rows_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     tiles = sizes(data.draw, key_tile=workload.keys + 1, kept_rows=workload.queries + 1)
     is_band = not hasattr(workload.mask, "query_block")
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     backward = workload.towards("backward")
     obeys_its_closed_form(backward, Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, closed_form(is_band))
 
@@ -64,7 +64,7 @@ def test_gradients_of_values_that_are_made_apart_move_and_hold_what_their_closed
         value_columns=workload.value_dim + 1,
     )
     is_band = not hasattr(workload.mask, "query_block")
-    backward, problems = workload.towards("backward"), counted(workload, by_group=True)
+    backward, problems = workload.towards("backward"), counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(backward, Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, apart(is_band))
 
 
@@ -97,7 +97,7 @@ def with_all_keys(problem, tiles):
 def test_keys_that_wait_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     dense = replace(workload, mask=Dense())
     tiles = sizes(data.draw, waiting_keys=(0, workload.keys + 1), kept_rows=workload.queries + 1)
-    problems = counted(dense, by_group=True)
+    problems = counted(dense, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(dense.towards("backward"), Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, with_all_keys)
 
 
@@ -108,6 +108,6 @@ def test_heads_that_share_keys_which_nearly_fit_with_their_gradients_let_two_thi
         plan = best_plan_for(workload, int(share * n * d))
         assert plan.dataflow is Dataflow.KEPT_ROW_GRADIENTS
         assert plan.tiles["waiting_keys"] == pytest.approx(2 / 3 * n, rel=0.02)
-        again = heads * (n - plan.tiles["kept_rows"]) * (2 * d + 3)
+        again = (heads * n - plan.tiles["kept_rows"]) * (2 * d + 3)
         assert plan.moved_words == heads * n * 3 * d + 4 * n * d + again
         assert 1.2 * plan.moved_words < best_plan_for(workload, int(share * n * d), dataflow="two-pass").moved_words

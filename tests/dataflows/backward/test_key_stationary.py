@@ -19,5 +19,5 @@ def closed_form(problem, tiles):
 @given(workloads(), st.data())
 def test_key_stationary_moves_and_holds_what_its_closed_form_says_and_computes_the_gradient(workload, data):
     tiles = sizes(data.draw, query_tile=workload.queries + 1, key_tile=workload.keys + 1)
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.KEY_STATIONARY, tiles, problems, closed_form)

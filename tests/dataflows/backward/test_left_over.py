@@ -42,7 +42,7 @@ def test_it_moves_and_holds_what_its_closed_form_says_and_computes_the_gradient(
         stationary_keys=data.draw(st.integers(1, workload.keys + 1)),
         late_keys=data.draw(st.integers(0, workload.keys + 1)),
     )
-    problems = counted(replace(workload, mask=Dense()), by_group=True)
+    problems = counted(replace(workload, mask=Dense()), by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TWO_PASS, tiles, problems, words_and_room)
 
 

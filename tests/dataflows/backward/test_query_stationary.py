@@ -29,7 +29,7 @@ def closed_form(problem, tiles):
 @given(workloads(), st.data())
 def test_query_stationary_moves_and_holds_what_its_closed_form_says_and_computes_the_gradient(workload, data):
     tiles = sizes(data.draw, query_tile=workload.queries + 1, key_tile=workload.keys + 1)
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, closed_form)
 
 
@@ -49,7 +49,7 @@ def with_slots(is_band):
 @given(workloads(), st.data())
 def test_slots_for_keys_and_their_gradients_move_and_hold_what_their_closed_form_says(workload, data):
     tiles = sizes(data.draw, query_tile=workload.queries + 1, kept_keys=workload.keys + 1)
-    problems, is_band = counted(workload, by_group=True), not hasattr(workload.mask, "query_block")
+    problems, is_band = counted(workload, by_group=True, heads_as_rows=True), not hasattr(workload.mask, "query_block")
     obeys_its_closed_form(workload.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, with_slots(is_band))
 
 
@@ -84,7 +84,7 @@ def with_all_rows(problem, tiles):
 def test_rows_that_wait_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     dense = replace(workload, mask=Dense())
     tiles = sizes(data.draw, waiting_rows=(0, workload.queries + 1), kept_keys=workload.keys + 1)
-    problems = counted(dense, by_group=True)
+    problems = counted(dense, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(dense.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, with_all_rows)
 
 
@@ -104,7 +104,7 @@ def test_a_ring_of_keys_moves_and_holds_what_its_closed_form_says_and_computes_t
     window = SlidingWindow(width=data.draw(st.integers(1, workload.keys)), causal=data.draw(st.booleans()))
     mask = data.draw(st.sampled_from([Dense(), Causal(), window, window]))
     some = replace(workload, mask=mask)
-    problems = counted(some, by_group=True)
+    problems = counted(some, by_group=True, heads_as_rows=True)
     longest = max(1, int(problems[0][0].required.sum(axis=1).max()))
     tiles = Tiles.of(ring_keys=longest + data.draw(st.integers(0, 2)))
     obeys_its_closed_form(some.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, with_a_ring)

@@ -30,7 +30,7 @@ def test_spilled_gradients_move_and_hold_what_their_closed_form_says_and_compute
     tiles = some_tiles(data.draw, workload, Dataflow.SPILLED_GRADIENTS)
     if data.draw(st.booleans()):
         tiles = Tiles.of(**tiles, **sizes(data.draw, key_keys=workload.keys, key_columns=workload.d))
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.SPILLED_GRADIENTS, tiles, problems, closed_form)
 
 

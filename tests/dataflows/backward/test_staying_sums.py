@@ -46,7 +46,7 @@ def of_keys(problem, tiles):
 @given(grouped_workloads(), st.data())
 def test_sums_of_rows_that_stay_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     tiles = sizes(data.draw, row_sums=workload.group * workload.queries + 1, key_tile=workload.keys + 1)
-    problems = counted(replace(workload, mask=Dense()), by_group=True)
+    problems = counted(replace(workload, mask=Dense()), by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, of_rows)
 
 
@@ -54,7 +54,7 @@ def test_sums_of_rows_that_stay_move_and_hold_what_their_closed_form_says_and_co
 @given(grouped_workloads(), st.data())
 def test_sums_of_keys_that_stay_move_and_hold_what_their_closed_form_says_and_compute_the_gradient(workload, data):
     tiles = sizes(data.draw, stacked_rows=workload.group * workload.queries + 1, key_sums=workload.keys + 1)
-    problems = counted(replace(workload, mask=Dense()), by_group=True)
+    problems = counted(replace(workload, mask=Dense()), by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, of_keys)
 
 

@@ -75,7 +75,7 @@ def test_with_keys_that_stay_it_moves_and_holds_what_its_closed_form_says(worklo
     d, dv, rows = workload.d, workload.value_dim, workload.group * workload.queries
     b, t, s = data.draw(tiles_for(workload.keys, rows, per_sum=d, own_sum=d + dv))
     tiles = Tiles.of(turn_rows=t, key_tile=b, own_row_sums=s)
-    problems = counted(replace(workload, mask=Dense()), by_group=True)
+    problems = counted(replace(workload, mask=Dense()), by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, of_rows)
 
 
@@ -85,7 +85,7 @@ def test_with_rows_that_stay_too(workload, data):
     d, dv, rows = workload.d, workload.value_dim, workload.group * workload.queries
     a, t, s = data.draw(tiles_for(rows, workload.keys, per_sum=d + dv, own_sum=d))
     tiles = Tiles.of(turn_keys=t, stacked_rows=a, own_key_sums=s)
-    problems = counted(replace(workload, mask=Dense()), by_group=True)
+    problems = counted(replace(workload, mask=Dense()), by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.QUERY_STATIONARY, tiles, problems, of_keys)
 
 

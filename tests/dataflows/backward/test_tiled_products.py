@@ -53,7 +53,7 @@ def test_tiled_products_move_and_hold_what_their_closed_form_says_and_compute_th
     if data.draw(st.booleans()):
         names = {"score_rows": "resident_rows", "gradient_rows": "resident_rows"}
         tiles = Tiles.of(**{names.get(name, name): size for name, size in tiles.items()})
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, closed_form)
 
 
@@ -71,7 +71,7 @@ def test_tiled_products_of_whole_rows_move_and_hold_what_their_closed_form_says(
     tiles = some_tiles(data.draw, workload, Dataflow.TILED_PRODUCTS)
     names = {"score_rows": "query_tile", "score_keys": "key_tile"}
     tiles = Tiles.of(**{names.get(name, name): size for name, size in tiles.items()})
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, whole_rows)
 
 
@@ -92,7 +92,7 @@ def test_tiled_products_beside_values_that_stay_move_and_hold_what_their_closed_
     rows, keys, d = workload.queries, workload.keys, workload.d
     tile = sizes(data.draw, query_tile=rows + 1, key_tile=keys + 1, stationary_keys=keys + 1, passing_queries=rows + 1)
     others = sizes(data.draw, key_keys=keys, key_columns=d, query_rows=rows, query_columns=d)
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     tiles = Tiles.of(**tile, **others)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, values_that_stay)
 
@@ -181,7 +181,7 @@ def test_whole_windows_move_and_hold_what_their_closed_form_says_and_compute_the
     tiles = sizes(data.draw, whole_rows=workload.queries + 1, whole_keys=workload.keys + 1)
     if data.draw(st.booleans()):
         tiles = Tiles.of(**dict(tiles), summed_keys=data.draw(st.integers(1, workload.keys + 1)))
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, whole_windows)
 
 

@@ -49,7 +49,7 @@ def test_it_moves_and_holds_what_its_closed_form_says_and_computes_the_gradient(
         key_tile=data.draw(st.integers(1, workload.keys + 1)),
         standing_sums=data.draw(st.integers(0, workload.queries + 1)),
     )
-    problems = counted(replace(workload, mask=Dense()), by_group=True)
+    problems = counted(replace(workload, mask=Dense()), by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.KEPT_ROW_GRADIENTS, tiles, problems, words_and_room)
 
 

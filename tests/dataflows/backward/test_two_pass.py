@@ -28,7 +28,7 @@ def test_two_passes_move_and_hold_what_their_closed_form_says_and_compute_the_gr
     rows, keys = workload.queries + 1, workload.keys + 1
     limits = {"query_tile": rows, "head_tile": workload.group + 1, "key_tile": keys}
     tiles = sizes(data.draw, **limits, stationary_keys=keys, passing_queries=rows)
-    problems = counted(workload, by_group=True)
+    problems = counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TWO_PASS, tiles, problems, closed_form)
 
 
@@ -53,7 +53,7 @@ def test_two_passes_with_slots_move_and_hold_what_their_closed_form_says_and_com
     rows, keys = workload.queries + 1, workload.keys + 1
     tiles = sizes(data.draw, query_tile=rows, kept_keys=keys, stationary_keys=keys, kept_rows=rows)
     is_band = not hasattr(workload.mask, "query_block")
-    backward, problems = workload.towards("backward"), counted(workload, by_group=True)
+    backward, problems = workload.towards("backward"), counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(backward, Dataflow.TWO_PASS, tiles, problems, with_slots(is_band))
 
 
@@ -78,7 +78,7 @@ def rolling(problem, tiles):
 def test_two_passes_with_rolling_rows_move_and_hold_what_their_closed_form_says(workload, data):
     rows, keys = workload.queries + 1, workload.keys + 1
     tiles = sizes(data.draw, rolling_rows=rows, kept_keys=keys, stationary_keys=keys, kept_rows=rows)
-    backward, problems = workload.towards("backward"), counted(workload, by_group=True)
+    backward, problems = workload.towards("backward"), counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(backward, Dataflow.TWO_PASS, tiles, problems, rolling)
 
 
@@ -87,7 +87,7 @@ def test_two_passes_with_rolling_rows_move_and_hold_what_their_closed_form_says(
 def test_two_passes_that_both_roll_move_and_hold_what_their_closed_form_says(workload, data):
     rows, keys = workload.queries + 1, workload.keys + 1
     tiles = sizes(data.draw, rolling_rows=rows, kept_keys=keys, rolling_keys=keys, kept_rows=rows)
-    backward, problems = workload.towards("backward"), counted(workload, by_group=True)
+    backward, problems = workload.towards("backward"), counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(backward, Dataflow.TWO_PASS, tiles, problems, rolling)
 
 

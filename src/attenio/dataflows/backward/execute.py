@@ -152,7 +152,7 @@ def backward_units(workload: Workload, dataflow: GradientDataflow, tiles: Tiles)
         case Dataflow.QUERY_STATIONARY:
             return rows
         case Dataflow.TWO_PASS:
-            passes = -(-workload.group // tiles.get("head_tile", 1))
+            passes = workload.group if workload.heads_are_rows else -(-workload.group // tiles.get("head_tile", 1))
             return passes * workload.batch * workload.kv_heads * workload.queries + keys
         case Dataflow.TILED_PRODUCTS:
             if "whole_rows" in tiles:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.inputs import Inputs
 from attenio.dataflows.problem import Advance, Problem
+from attenio.masks.patterns import Band
 from attenio.memory import SlowArray
 from attenio.memory.matrix import Values
 from attenio.reference import attention_blocks, segments
@@ -24,6 +25,8 @@ Float32 = NDArray[np.float32]
 @dataclass(frozen=True, kw_only=True)
 class BackwardProblem(Problem):
     """The query heads of one KV head: their dO, saved O and log-sum-exp L come in, dQ, dK and dV go out.
+
+    Where every row needs every key the rows of all heads are those of one head.
 
     ``d_sinks``: sums of the gradients of the sinks of its heads, (group, 1), where they have any. The outputs of the
     last ``kept_outputs`` rows are in fast memory since the forward pass, and its keys and values if ``keys_stayed``,
@@ -87,6 +90,7 @@ class BackwardSharing:
 def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
     """Each KV head of each sequence, segment by segment; its gradients are copied out when the next one is drawn."""
     workload, inputs, group, dtype = shared.workload, shared.inputs, shared.workload.group, shared.workload.dtype
+    one_head = workload.heads_are_rows
     words = workload.accumulator_words
     turns = product(range(workload.batch), range(workload.kv_heads))
     # one KV head after the other where its sinks stay
@@ -104,8 +108,8 @@ def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
             height, tall = len(flat["Q"]), segment.pattern.keys
             problem = BackwardProblem(
                 label=f"batch {batch} KV head {kv_head} part {number}",
-                pattern=segment.pattern,
-                group=group,
+                pattern=Band.dense(height, tall) if one_head else segment.pattern,
+                group=1 if one_head else group,
                 Q=SlowArray.elements("Q", flat["Q"], dtype),
                 K=SlowArray.elements("K", inputs.k[keys], dtype),
                 V=SlowArray.elements("V", inputs.v[keys], dtype),

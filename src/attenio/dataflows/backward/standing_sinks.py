@@ -35,7 +35,7 @@ class StandingSinks:
         if problem.first_head != self._first_head:
             self.done()
             self._turn_to(problem.first_head)
-        sinks = np.repeat(self._sinks, problem.pattern.rows, axis=0)
+        sinks = np.repeat(self._sinks, len(problem.Q.values) // len(self._sinks), axis=0)
         return replace(problem, sinks=sinks, d_sinks=self._sums)
 
     def done(self) -> None:

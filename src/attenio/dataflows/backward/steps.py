@@ -128,7 +128,7 @@ def _give_to_sinks(problem: BackwardProblem, rows: NDArray[np.int64], L: Float32
     """What rows give to the gradients of their sinks."""
     assert problem.d_sinks is not None and problem.sinks is not None
     weights = np.exp(problem.sinks[rows] - L)
-    np.subtract.at(problem.d_sinks, rows // problem.pattern.rows, weights * D)
+    np.subtract.at(problem.d_sinks, rows // (len(problem.sinks) // len(problem.d_sinks)), weights * D)
     problem.arithmetic.keep(problem.d_sinks)
 
 

@@ -18,7 +18,7 @@ from attenio.pebbling.replay.grouping import (
     stacked_grouping,
     turning_grouping,
 )
-from attenio.planning.plan import OF_GROUPS, Dataflow, Plan
+from attenio.planning.plan import OF_GROUPS, Dataflow, Plan, takes_heads_as_rows
 from attenio.reference import segments
 
 
@@ -86,6 +86,7 @@ def _patterns(plan: Plan) -> Iterator[tuple[Pattern, int]]:
             yield pattern, workload.group
         return
     stacks |= plan.dataflow is Dataflow.FLASH_ATTENTION_1 or not OF_GROUPS.isdisjoint(plan.tiles)
+    stacks |= takes_heads_as_rows(workload, plan.dataflow)
     group = workload.group if stacks else 1
     each = [segment.pattern for segment in segments(workload)]
     for _ in range(workload.batch * workload.heads // group):

@@ -87,6 +87,17 @@ class Problems:
         return other
 
     @lazy
+    def heads_as_rows(self) -> "Problems":
+        """The heads of a group one under the other, as gradients have them where every row needs every key.
+
+        All that a head by itself may do rows of one head may, and tiles of rows need not end where heads do.
+        """
+        if self.group == 1 or not all(bool(p.is_dense) for p, _ in self.counts.patterns):
+            return self
+        rows = tuple((Band.dense(self.group * p.rows, p.keys), times) for p, times in self.counts.patterns)
+        return replace(self, counts=PatternCounts(rows), group=1)
+
+    @lazy
     def floors(self) -> PatternFloors:
         """Numbers that the counts do not go below."""
         return PatternFloors(self.counts)

@@ -39,6 +39,8 @@ def best_of_all(workload: Workload, fast_words: int, separate: Problems) -> Plan
 
     ``separate`` are the problems of the workload, with all that is known about them; its tiles have their granularity.
     """
+    if workload.direction is Direction.BACKWARD:
+        separate = separate.heads_as_rows
     room = fast_words - separate.held_words
     of_each, spilled = entrants_of(workload.direction, separate)
     entrants, promising = _entrants(workload, separate, of_each, room)
@@ -117,15 +119,27 @@ def _forward_entrants(
             attenio = ()
     if held >= max(_stationary(separate, flat[0].form, fast_words), 1):
         flat = ()
+    rows = separate.heads_as_rows
+    if rows is not separate:
+        *_, of_tiling, of_scores = entrants_of(Direction.FORWARD, rows).of_each
+        tiling, scores = _with_forms(tiling, of_tiling), _with_forms(scores, of_scores)
     if scores:
-        scores = _without_few_rows(separate, scores, fast_words, beside_keys)
+        scores = _without_few_rows(rows, scores, fast_words, beside_keys)
     entrants = [(each, separate) for each in attenio]
     several = [(each, of_requests) for each in stacked]
     entrants += several
-    entrants += [(each, separate) for each in (*kept_keys, *kept_rows, *first, *flat, *tiling, *scores)]
+    entrants += [(each, separate) for each in (*kept_keys, *kept_rows, *first, *flat)]
+    entrants += [(each, rows) for each in (*tiling, *scores)]
     promising = several or entrants[:1]
     # stacked heads never move more than single ones; stacked requests may
     return entrants, [*promising, entrants[0]] if several and attenio and of_requests is not separate else promising
+
+
+def _with_forms(every: tuple[Entrant, ...], others: tuple[Entrant, ...]) -> tuple[Entrant, ...]:
+    """The same, as far as there are any, with the forms of other problems of the same kind."""
+    if not every:
+        return every
+    return tuple([each._replace(form=other.form) for each, other in zip(every, others, strict=True)])
 
 
 def _without_few_rows(

@@ -81,9 +81,10 @@ class Rolling(NamedTuple):
         """Words that no tile up to ``most`` rows goes below."""
         band = self.band
         loads = self.loads + self.state if self.waiting else self.loads
+        alone = where(most <= 1, band.rows, 0)  # one row finds the key in the slot
         if band.is_window is False:
-            return self._of(larger(band.touched_keys, ceil_div(band.scores, most)), loads)
-        spared = where(band.is_window, band.touched_keys, 0)
+            return self._of(larger(band.touched_keys, ceil_div(band.scores, most) - alone), loads)
+        spared = where(band.is_window, band.touched_keys, alone)
         once = self._of(larger(band.touched_keys, ceil_div(band.scores, most) - spared), loads)
         if self.waiting:
             return once * 1.0

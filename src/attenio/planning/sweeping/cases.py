@@ -155,6 +155,17 @@ class Cases:
         return replace(self, left=self.rows + self.keys, right=self.rows + self.keys)
 
     @cached_property
+    def heads_as_rows(self) -> "Cases":
+        """The heads of dense groups one under the other, as ``Problems.heads_as_rows``."""
+        times = np.where(self.band.is_dense, self.group, 1)
+        if (times == 1).all():
+            return self
+        rows = times * self.rows
+        wide = np.where(times > 1, rows + self.keys, 0)
+        sides = {"left": np.maximum(self.left, wide), "right": np.maximum(self.right, wide)}
+        return replace(self, rows=rows, group=self.group // times, **sides)
+
+    @cached_property
     def fits_int64(self) -> NDArray[np.bool_]:
         """Cases in which no count of words can reach 2^61."""
         a_score = 8.0 * self.group * self.intermediate_words * (self.d + self.value_dim + 4.0)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.planning.plan import Dataflow
+from attenio.planning.plan import OF_ROWS_OF_HEADS, Dataflow
 from attenio.planning.search.contest import beside_one_key
 from attenio.planning.search.dataflow import contenders
 from attenio.planning.search.kept_band import keeps_more
@@ -41,10 +41,20 @@ class _Entrant(NamedTuple):
 
 def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np.bool_]:
     """Offer the plans of every dataflow of one pass; returns which cases have to be planned alone."""
-    entrants = sorted(_entrants(cases, direction), key=partial(_turn, shared=bool((cases.group > 1).any())))
-    alike = groupby(entrants, key=lambda each: -1 if each.dataflow in _OF_PRODUCTS else each.rank)
-    _offer_in_turn(cases, [list(some) for _, some in alike], best)
+    entrants, rows = _entrants(cases, direction), cases.heads_as_rows
+    if rows is not cases:
+        of_rows = [each for each in _entrants(rows, direction) if each.dataflow in OF_ROWS_OF_HEADS]
+        _offer_in_turn(rows, _in_turns(rows, of_rows), best)
+        entrants = [each for each in entrants if each.dataflow not in OF_ROWS_OF_HEADS]
+    _offer_in_turn(cases, _in_turns(cases, entrants), best)
     return _flat_may_win(cases) if direction is Direction.FORWARD else np.zeros(len(cases), dtype=np.bool_)
+
+
+def _in_turns(cases: Cases, entrants: list[_Entrant]) -> list[list[_Entrant]]:
+    """Forms in the order in which they are searched, those that make the same products together."""
+    ordered = sorted(entrants, key=partial(_turn, shared=bool((cases.group > 1).any())))
+    alike = groupby(ordered, key=lambda each: -1 if each.dataflow in _OF_PRODUCTS else each.rank)
+    return [list(some) for _, some in alike]
 
 
 def _offer_in_turn(cases: Cases, turns: list[list[_Entrant]], best: Solution) -> None:

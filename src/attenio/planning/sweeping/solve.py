@@ -45,6 +45,8 @@ def _steps(cases: Cases) -> tuple[dict[str, Ints], NDArray[np.bool_]]:
 
 def _solve_pass(cases: Cases, direction: Direction) -> tuple[Solution, NDArray[np.bool_]]:
     """The best plans, and which cases are left."""
+    if direction is Direction.BACKWARD:
+        cases = cases.heads_as_rows
     own, shared = cases.compulsory(direction)
     best = Solution.empty(len(cases), cases.group * own + shared)
     left = solve_pass(cases, direction, best)

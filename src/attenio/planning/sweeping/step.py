@@ -78,7 +78,7 @@ def _offer_outputs(cases: Cases, best: _Steps) -> None:
 def _offer_outputs_of(cases: Cases, best: _Steps, index: Ints, *, with_keys: bool) -> None:
     """The same of cases in which keys stay too, or of others."""
     forward = _ring(cases, Dataflow.KEPT_KEYS)
-    backward = _rows_for_keys(cases) if with_keys else _ring(cases, Dataflow.KEPT_ROW_GRADIENTS)
+    backward = _rows_for_keys(cases) if with_keys else _ring(cases.heads_as_rows, Dataflow.KEPT_ROW_GRADIENTS)
     beside = cases.fast_words - np.maximum(forward.peak, backward.peak)
     rows, some = cases.group * cases.touched_rows, np.flatnonzero(beside >= 0)
     each = cases.d if with_keys else cases.value_dim  # queries or outputs
@@ -127,7 +127,8 @@ def _offer_probabilities(cases: Cases, best: _Steps) -> None:
     """Offer standard attention, and tiled products that read its probabilities."""
     (standard,) = cases.forms(standard_forms)
     index, few, standard = promising(cases, standard, np.where(best.words < NOTHING, best.words - 1, -1))
-    passing, resident = (floors(few, few.of_every_case(form)) for form in few.forms(reading_forms))
+    rows = few.heads_as_rows
+    passing, resident = (floors(rows, rows.of_every_case(form)) for form in rows.forms(reading_forms))
     least = (floors(few, standard) + np.minimum(passing, resident)) * ROUNDING
     index = index[least < best.words[index]]
     if index.size:
@@ -140,6 +141,7 @@ def _with_probabilities(cases: Cases) -> _Passes:
     first, second = Solution.empty(len(cases)), Solution.empty(len(cases))
     (standard,), limit = cases.forms(standard_forms), np.full(len(cases), NOTHING - 1, dtype=np.int64)
     first.offer(every, (0, Dataflow.STANDARD, standard.names), plans(cases, cases.of_every_case(standard), limit))
+    cases = cases.heads_as_rows
     for rank, form in enumerate(cases.forms(reading_forms)):
         index, few, some = promising(cases, form, second.limit(rank))
         offers = plans(few, some, second.limit(rank)[index], (cases, form, index))

@@ -115,9 +115,9 @@ def best_taking_turns(phase: TakingTurns, shape: tuple[int, int], fast_words: in
     smallest tile is the best, then the fewest slots.
     """
     stay, come = shape
-    found = limit, Sizes(0, 0, 0)
+    found, nothing = (limit, Sizes(NEVER, 0, 0)), Sizes(0, 0, 0)  # what moves as much as the limit is within it
     if max(shape) > MOST:
-        return NEVER, found[1]
+        return NEVER, nothing
     for tile in range(1, stay + 1):
         room = fast_words - phase.beside - tile * phase.per_row - max(tile * phase.own_sum, phase.per_sum)
         again, hand = (ceil_div(stay, tile) - 1) * phase.loads, tile * phase.own_sum // phase.per_sum
@@ -128,7 +128,7 @@ def best_taking_turns(phase: TakingTurns, shape: tuple[int, int], fast_words: in
             if come - sums <= 2 * max(1, min(hand, slots)):
                 sizes = Sizes(tile, slots, sums)
                 found = min(found, (words_of_turns(phase, shape, sizes), sizes))
-    return (int(found[0]), found[1]) if found[1].tile else (NEVER, found[1])
+    return (int(found[0]), found[1]) if found[1].tile < NEVER else (NEVER, nothing)
 
 
 def best_of_many(phase: TakingTurns, shape: tuple[Ints, Ints], fast_words: Counts) -> tuple[Ints, Sizes]:
