@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attenio.cli.output import plain_table, print_json, print_tables, prose
+from attenio.cli.output import plain_table, print_json, print_tables, prose, told_if_long
 from attenio.plain_values import plain_fields
 from attenio.quantities import show_words
 
@@ -36,9 +36,10 @@ class PagedAnswer:
         from attenio.paging import bounds_for_pages, execute_pages, plan_pages
 
         fast_words = machine.slowest_boundary.fast_words(workload.dtype)
-        bounds = bounds_for_pages(workload, fast_words)
-        plan = plan_pages(workload, fast_words) if planned else None
-        run = None if plan is None or seed is None else execute_pages(plan, seed=seed)
+        with told_if_long(f"working on {workload}; Ctrl-C stops it"):
+            bounds = bounds_for_pages(workload, fast_words)
+            plan = plan_pages(workload, fast_words) if planned else None
+            run = None if plan is None or seed is None else execute_pages(plan, seed=seed)
         return cls(workload=workload, fast_words=fast_words, bounds=bounds, plan=plan, run=run)
 
     @property
