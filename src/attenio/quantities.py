@@ -12,6 +12,8 @@
 
 import math
 import re
+from collections.abc import Iterable
+from math import log10
 
 from attenio.errors import InvalidInput
 
@@ -122,9 +124,9 @@ def show_words(words: int) -> str:
 
 def show_bytes(size_bytes: float) -> str:
     """A size in the largest binary unit that keeps at least one digit before the point."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if abs(size_bytes) < 1024 or unit == "PiB":
-            return f"{size_bytes:.4g} {unit}"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
+        if abs(size_bytes) < 1024 or unit == "EiB":
+            return f"{show_figures(size_bytes)} {unit}"
         size_bytes /= 1024
     raise AssertionError("unreachable")
 
@@ -135,7 +137,7 @@ def show_seconds(seconds: float) -> str:
         return "0 s"
     for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= factor:
-            return f"{seconds / factor:.4g} {unit}"
+            return f"{show_figures(seconds / factor)} {unit}"
     return f"{seconds / 1e-9:.4g} ns"
 
 
@@ -158,6 +160,26 @@ def show_digits(number: float) -> str:
     if number >= 100:
         return f"{number:,.0f}"
     return f"{number:.3g}" if number >= 0.001 else "<0.001"
+
+
+def show_figures(number: float) -> str:
+    """A measured number in four figures, or as many as it has before its point; a power of ten where that is endless.
+
+    >>> show_figures(95253988.9), show_figures(63.456), show_figures(2.5e-7), show_figures(3.45e30)
+    ('95,253,989', '63.46', '2.5e-07', 'about 10^30')
+    """
+    if abs(number) < 1000:
+        return f"{number:.4g}"
+    return f"{number:,.0f}" if abs(number) < 1e15 else f"about {'-' if number < 0 else ''}10^{log10(abs(number)):.0f}"
+
+
+def show_shape(shape: Iterable[int]) -> str:
+    """The shape of an array as people write it.
+
+    >>> show_shape((2, 8, 16)), show_shape((9216,)), show_shape(())
+    ('(2, 8, 16)', '(9216)', '()')
+    """
+    return f"({', '.join(str(size) for size in shape)})"
 
 
 def show_number(number: float) -> str:

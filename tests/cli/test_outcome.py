@@ -179,3 +179,11 @@ def test_an_option_that_takes_one_value_is_given_once(attenio: Any) -> None:
     assert attenio("plan", "--n", "1K", "--json", "--json").mistake == "--json is given 2 times; keep one"
     assert attenio("doctor", "--check", "--no-check").mistake == "--check/--no-check is given 2 times; keep one"
     assert attenio("plan", "--help", "--help").status == 0
+
+
+def test_an_option_is_called_in_a_message_as_it_was_typed(attenio: Any, tmp_path: Path) -> None:
+    assert attenio("plan", "--n", "64", "--value-dim", "0").mistake.startswith("value-dim is 0; ")
+    assert attenio("explore-design", "--pe-lines", "0").mistake.startswith("pe-lines is 0; ")
+    wrong = tmp_path / "machine.yaml"
+    wrong.write_text("name: wrong\nlevels: []\naccelerator: {pe_lines: 0}\n")
+    assert "pe-lines" not in attenio("explore-design", "--machine", wrong, "--pe-lines", "8").mistake

@@ -108,13 +108,14 @@ class PagedWorkload:
 
     @classmethod
     def of_prefix(cls, prefix: int, *, lengths: tuple[int, ...], page_size: int, **rest: Any) -> "PagedWorkload":
-        """Requests of any lengths whose first ``prefix`` keys are the same pages.
+        """Requests of any lengths whose first ``prefix`` keys are the same pages; with 0 nobody shares.
 
         >>> PagedWorkload.of_prefix(32, lengths=(40, 64), page_size=16, d=8).table
         ((0, 1, 2), (0, 1, 3, 4))
         """
         _check_pages(lengths, page_size)
-        if prefix < 1 or prefix % page_size or prefix > min(lengths):
+        prefix = checked_count("shared prefix", as_count("shared prefix", prefix), least=0)
+        if prefix % page_size or prefix > min(lengths):
             raise InvalidInput(
                 f"a shared prefix of {show_count(prefix, 'key')} is not whole pages of {page_size:,} that all"
                 " requests have;"

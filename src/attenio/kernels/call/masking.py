@@ -14,6 +14,7 @@ from attenio.kernels.call.checks import TensorMismatch
 from attenio.kernels.call.packing import packed_by, segment_ranges
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.masks import BlockSparse
+from attenio.quantities import show_shape
 
 
 def visibility_of(query: Tensor, key: Tensor, asked: CallArguments, batch: tuple[int, ...]) -> Visibility:
@@ -100,7 +101,7 @@ def _check_blocks(blocks: BlockSparse, queries: int, keys: int) -> None:
     needed = -(-queries // blocks.query_block), -(-keys // blocks.key_block)
     if blocks.array.shape != needed:
         raise InvalidInput(
-            f"block_mask has {blocks.array.shape} blocks of {blocks.query_block} x {blocks.key_block};"
+            f"block_mask has {show_shape(blocks.array.shape)} blocks of {blocks.query_block} x {blocks.key_block};"
             f" {queries:,} queries and {keys:,} keys need {needed}"
         )
 
@@ -110,7 +111,7 @@ def _four(mask: Tensor, query: Tensor, keys: int, batch: tuple[int, ...]) -> Ten
     shape = (*batch, query.shape[1], query.shape[2], keys)
     ends = zip(reversed(mask.shape), reversed(shape), strict=False)
     if mask.dim() > len(shape) or any(size not in (1, whole) for size, whole in ends):
-        raise TensorMismatch(f"attn_mask has shape {tuple(mask.shape)}; it must broadcast to {shape}")
+        raise TensorMismatch(f"attn_mask has shape {show_shape(mask.shape)}; it must broadcast to {shape}")
     if mask.dim() == len(shape) == 4:
         return mask
     if mask.dim() <= 4 and len(shape) <= 4:

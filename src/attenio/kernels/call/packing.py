@@ -13,6 +13,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from attenio.errors import InvalidInput
 from attenio.kernels.call.watching import has_values
+from attenio.quantities import show_shape
 
 Pair: TypeAlias = tuple[Tensor, Tensor]
 _WANTED = {
@@ -88,7 +89,7 @@ def _checked_ids(name: str, pair: Pair, query: Tensor, key: Tensor) -> Pair:
     for each, like, what in zip(pair, (query, key), ("queries", "keys"), strict=True):
         if not _are_ids(each, like):
             raise InvalidInput(
-                f"{name} has shape {tuple(each.shape)} for {like.shape[2]:,} {what};"
+                f"{name} has shape {show_shape(each.shape)} for {like.shape[2]:,} {what};"
                 f" give one id a token: ({like.shape[2]},) or ({like.shape[0]}, {like.shape[2]})"
                 + (", or cumulative lengths as cu_seqlens=" if name == "segments" else "")
             )
