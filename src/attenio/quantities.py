@@ -17,6 +17,8 @@ from math import log10
 
 from attenio.errors import InvalidInput
 
+# Beyond it nobody counts digits.
+_IN_FULL = 10**40
 _MULTIPLES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # A comma only between thousands: "1024,2048" is two numbers, and reading it as one would be a silent mistake.
 _NUMBER = re.compile(
@@ -64,7 +66,8 @@ def checked_count(name: str, value: object, *, least: int = 1, most: int = 2**30
     if value < least:
         raise InvalidInput(f"{name} is {value:,}; it must be at least {least:,}")
     if value > most:
-        raise InvalidInput(f"{name} is {value:,}; attenio counts exactly up to {most:,}: use a smaller number")
+        shown = f"{value:,}" if value < _IN_FULL else show_figures(value)
+        raise InvalidInput(f"{name} is {shown}; attenio counts exactly up to {most:,}: use a smaller number")
     return value
 
 

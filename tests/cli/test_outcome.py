@@ -70,6 +70,7 @@ def test_the_version_is_one_line(attenio: Any) -> None:
         (["pebble", "solve", "--red"], "option '--red' requires an argument; 'attenio pebble solve --help' explains"),
         (["simulate", "--dataflow", "al"], "unknown dataflow 'al'; choose one of all, standard, flat"),
         (["simulate", "--dataflow", "flash-attention-3"], "did you mean flash-attention-"),
+        (["plan", "--fast-bytes", "1e300"], "fast-bytes is about 10^300; attenio counts exactly up to"),
         (["plan", "--n", "1e30"], f"n is 1{',000' * 10}; attenio counts exactly up to 1,073,741,824"),
         (["pebble", "solve", "--graph", "attention", "--n", "0", "--red", "5"], "n is 0; it must be at least 1"),
         (["pebble", "solve", "--graph", "attention", "--rows", "0", "--red", "5"], "rows is 0; it must be at least 1"),

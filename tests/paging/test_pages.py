@@ -151,6 +151,7 @@ def test_the_counted_memory_counts_values_that_share_a_word():
         ({"lengths": (0,)}, "lengths"),
         ({"new": (9, 1)}, "new is .9, 1. for lengths .8, 3.; give as many, none above its length"),
         ({"new": (1, 1, 1)}, "give as many"),
+        ({"lengths": (4,), "new": 5}, "new is 5 for lengths 4; give as many"),
         ({"lengths": (8,) * 900, "new": 9}, r"new is tuple [(]9, 9, .{9,60} for lengths tuple [(]8, 8"),
         ({"lengths": (2**30,), "page_size": 1}, "requests have 1,073,741,824 pages of 1 key together, and"),
         ({"heads": 3, "kv_heads": 2}, "3 query heads cannot share 2 KV heads evenly"),

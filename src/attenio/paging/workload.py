@@ -130,7 +130,7 @@ class PagedWorkload:
 
     def _check(self) -> None:
         if len(self.new) != len(self.lengths) or any(n > m for n, m in zip(self.new, self.lengths, strict=True)):
-            new, lengths = show_value(self.new), show_value(self.lengths)
+            new, lengths = (show_value(each if len(each) > 1 else each[0]) for each in (self.new, self.lengths))
             raise InvalidInput(f"new is {new} for lengths {lengths}; give as many, none above its length")
         if self.heads % self.kv_heads:
             heads, of_keys = show_count(self.heads, "query head"), show_count(self.kv_heads, "KV head")
