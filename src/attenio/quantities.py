@@ -14,8 +14,10 @@ import math
 import re
 from collections.abc import Iterable
 from math import log10
+from operator import index
 
 from attenio.errors import InvalidInput
+from attenio.names import show_value
 
 # Beyond it nobody counts digits.
 _IN_FULL = 10**40
@@ -59,10 +61,10 @@ def checked_count(name: str, value: object, *, least: int = 1, most: int = 2**30
     if isinstance(value, bool) or not isinstance(value, int):
         if isinstance(value, float) and math.isnan(value):
             raise InvalidInput(f"{name} is NaN; give a whole number of at least {least:,}")
-        index = getattr(value, "__index__", None)
-        if index is None or isinstance(value, bool | type):
-            raise InvalidInput(f"{name} is {value!r}; give a whole number of at least {least:,}")
-        value = int(index())
+        try:
+            value = int(index(None if isinstance(value, bool) else value))  # type: ignore[arg-type]
+        except TypeError:
+            raise InvalidInput(f"{name} is {show_value(value)}; give a whole number of at least {least:,}") from None
     if value < least:
         raise InvalidInput(f"{name} is {value:,}; it must be at least {least:,}")
     if value > most:

@@ -31,7 +31,7 @@ from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
 from attenio.names import refuse_keyword
 from attenio.planning import Candidate, Plan, Tiles, candidates, plan_of_tiles
-from attenio.quantities import show_bytes, show_digits, show_shape, show_words
+from attenio.quantities import show_bytes, show_count, show_digits, show_shape, show_words
 from attenio.workload import Workload
 
 _CROWDED = "rows of all heads of a group do not fit the fast memory beside each other"
@@ -234,7 +234,7 @@ def _notes_of(problem: KernelProblem, place: Place, choice: Choice) -> Iterator[
 def _runs_on_pages(problem: PagedProblem, *, together: bool) -> str:
     """The kernels of a call on pages, and the tiles that they begin with."""
     if not problem.query.is_cuda:
-        return f"on {torch.get_num_threads()} threads, tiles of {KEY_TILE} keys, read one at a time"
+        return f"on {show_count(torch.get_num_threads(), 'thread')}, tiles of {KEY_TILE} keys, read one at a time"
     from attenio.kernels.hopper import pages as hopper_pages
     from attenio.kernels.triton.pages import tiles_of
 

@@ -14,6 +14,7 @@ from attenio.kernels.call.checks import TensorMismatch
 from attenio.kernels.call.packing import packed_by, segment_ranges
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.masks import BlockSparse
+from attenio.names import show_value
 from attenio.quantities import show_shape
 
 
@@ -58,7 +59,9 @@ def _window(window: Any) -> tuple[int, int]:
     try:
         sides = tuple(map(_whole, window)) if pair else (_whole(window) - 1, 0)
     except TypeError:  # also what a mask would be compared with, and give something for
-        raise InvalidInput(f"window is {window!r}; give a whole number of keys, or two, (left, right)") from None
+        raise InvalidInput(
+            f"window is {show_value(window)}; give a whole number of keys, or two, (left, right)"
+        ) from None
     if not pair and sides[0] < 0:
         raise InvalidInput(f"window is {window}; give at least 1 key, or (left, right)")
     if len(sides) != 2 or min(sides) < -1:

@@ -13,7 +13,7 @@ from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.checks import TensorMismatch, WrongType, check_switches, checked_scale, refuse_tangents
 from attenio.kernels.call.pages.table import PageTable, check_shapes
 from attenio.kernels.call.scores import aligned, scores_of
-from attenio.names import show_value
+from attenio.names import show_type, show_value
 from attenio.page_tree import Integers
 from attenio.quantities import show_shape
 
@@ -116,7 +116,7 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> No
     tensors = {"query": query, "key": key, "value": value}
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor) or tensor.is_nested or tensor.layout != torch.strided:
-            raise WrongType(f"{name} is a {type(tensor).__name__}; give a dense torch.Tensor")
+            raise WrongType(f"{name} is {show_type(tensor)}; give a dense torch.Tensor")
         if tensor.device != query.device:
             raise TensorMismatch(f"query is on {query.device} and {name} on {tensor.device}; move one of them")
     if query.dim() not in (3, 4) or key.dim() != 4 or value.dim() != 4:
