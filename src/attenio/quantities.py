@@ -13,7 +13,7 @@
 import math
 import re
 from collections.abc import Iterable
-from math import log10
+from math import floor, log10
 from operator import index
 
 from attenio.errors import InvalidInput
@@ -175,7 +175,9 @@ def show_figures(number: float) -> str:
     """
     if abs(number) < 1000:
         return f"{number:.4g}"
-    return f"{number:,.0f}" if abs(number) < 1e15 else f"about {'-' if number < 0 else ''}10^{log10(abs(number)):.0f}"
+    if abs(number) < 1e15:
+        return f"{number:,.0f}"
+    return f"about {'-' if number < 0 else ''}10^{floor(log10(abs(number)))}"
 
 
 def show_shape(shape: Iterable[int]) -> str:
