@@ -12,6 +12,7 @@ from attenio.quantities import (
     parse_count,
     parse_seed,
     show_bytes,
+    show_figures,
     show_seconds,
     show_words,
     words_in,
@@ -93,7 +94,7 @@ def test_numbers_are_shown_with_their_unit() -> None:
     assert show_words(1) == "1 word"
     assert show_words(1_234_567) == "1,234,567 words"
     assert show_bytes(512 * 1024) == "512 KiB"
-    assert show_bytes(2**70) == "1.049e+06 PiB"
+    assert show_bytes(2**70) == "1,024 EiB"
     assert [show_seconds(s) for s in (2.5, 0.0025, 2.5e-6, 2.5e-9, 0.0)] == [
         "2.5 s",
         "2.5 ms",
@@ -109,3 +110,11 @@ def test_seeds_are_whole_numbers_of_at_least_nothing() -> None:
         parse_seed("abc")
     with pytest.raises(InvalidInput, match="seed is -1; it must be at least 0"):
         parse_seed("-1")
+
+
+def test_no_size_time_or_figure_of_more_than_one_is_a_power_of_ten_that_people_could_read_in_full() -> None:
+    assert show_bytes(2**70 * 1.5) == "1,536 EiB"
+    assert show_seconds(95_253_988.88) == "95,253,989 s"
+    assert [show_figures(each) for each in (999.96, 1234.5, 28.64e7, 0.0, 4e60)] == [
+        "1000", "1,234", "286,400,000", "0", "about 10^60",
+    ]  # fmt: skip

@@ -271,3 +271,11 @@ def test_what_is_said_of_a_prefix_can_be_done(sizes: dict[str, Any], said: str) 
         Workload(**{**sizes, "mask": sizes["mask"].replace(str(length), str(most))}, d=2)
     elif "prefix" in said.partition(";")[0]:
         Workload(**{**sizes, "keys": keys}, d=2)
+
+
+@pytest.mark.parametrize(
+    "asked", [{"mask": np.ones((64, 64), bool)}, {"n": np.ones((9, 9))}, {"scale": np.ones((9, 9))}]
+)
+def test_an_array_in_the_place_of_a_value_is_told_in_one_line(asked: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"^(mask|n|scale) is (array|ndarray)[^\n]*$"):
+        Workload(**{"n": 64, "d": 4, **asked})

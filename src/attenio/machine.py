@@ -12,7 +12,7 @@ from attenio.errors import InvalidInput
 from attenio.granularity import FREE_TILES, Granularity
 from attenio.names import checked_kind, show_value
 from attenio.parts import AcceleratorParts, Link
-from attenio.quantities import as_size, checked_count, show_bytes, words_in
+from attenio.quantities import as_size, checked_count, show_bytes, show_figures, words_in
 
 LARGEST_MEMORY_BYTES = 2**60
 
@@ -177,13 +177,15 @@ def _check_agreement(machine: Machine, parts: AcceleratorParts) -> None:
     if flops is not None and abs(flops - peak) > 1e-6 * peak:
         raise InvalidInput(
             f"accelerator has {parts.pe_lines:,} lines of {parts.macs_per_line:,} MACs at {parts.clock_hz:,} Hz,"
-            f" {peak:.4g} FLOP/s, but flops_per_s says fp16 {flops:.4g}; make them agree or leave flops_per_s out"
+            f" {show_figures(peak)} FLOP/s, but flops_per_s says fp16 {show_figures(flops)};"
+            " make them agree or leave flops_per_s out"
         )
     exponentials = float(parts.exp_modules) * parts.clock_hz
     if machine.exponentials_per_s is not None and abs(machine.exponentials_per_s - exponentials) > 1e-6 * exponentials:
         raise InvalidInput(
-            f"accelerator has {parts.exp_modules:,} EXP modules at {parts.clock_hz:,} Hz, {exponentials:.4g}/s, but"
-            f" exponentials_per_s says {machine.exponentials_per_s:.4g}; make them agree or leave one out"
+            f"accelerator has {parts.exp_modules:,} EXP modules at {parts.clock_hz:,} Hz,"
+            f" {show_figures(exponentials)}/s, but exponentials_per_s says {show_figures(machine.exponentials_per_s)};"
+            " make them agree or leave one out"
         )
     if len(machine.levels) != 2:
         raise InvalidInput(

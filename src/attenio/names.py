@@ -89,6 +89,16 @@ def checked_kind(value: object, kind: type[_Kind], what: str, give: str) -> _Kin
     return value
 
 
+def show_type(value: object) -> str:
+    """What a value is, with its article.
+
+    >>> show_type([1]), show_type(3)
+    ('a list', 'an int')
+    """
+    name = type(value).__name__
+    return f"{'an' if name[:1] in 'aeioAEIO' or name == 'ndarray' else 'a'} {name}"
+
+
 def show_value(value: object) -> str:
     """A value in a line that stays short, whatever it is.
 

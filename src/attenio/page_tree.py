@@ -166,9 +166,9 @@ def _divided(table: Integers, whole: Integers, group: Integers, at: int) -> Iter
     order = np.argsort(table[group, at], kind="stable")
     group = group[order]
     cuts = np.flatnonzero(np.diff(table[group, at])) + 1
-    for same in reversed(np.split(group, cuts)):
-        if len(same) > 1:
-            yield same
+    first, stop = np.append(0, cuts), np.append(cuts, len(group))
+    for number in np.flatnonzero(stop - first > 1)[::-1].tolist():
+        yield group[first[number] : stop[number]]
 
 
 def _named(run: PageRun) -> str:

@@ -12,9 +12,15 @@
 
 import math
 import re
+from collections.abc import Iterable
+from math import floor, log10
+from operator import index
 
 from attenio.errors import InvalidInput
+from attenio.names import show_value
 
+# Beyond it nobody counts digits.
+_IN_FULL = 10**40
 _MULTIPLES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 # A comma only between thousands: "1024,2048" is two numbers, and reading it as one would be a silent mistake.
 _NUMBER = re.compile(
@@ -55,14 +61,15 @@ def checked_count(name: str, value: object, *, least: int = 1, most: int = 2**30
     if isinstance(value, bool) or not isinstance(value, int):
         if isinstance(value, float) and math.isnan(value):
             raise InvalidInput(f"{name} is NaN; give a whole number of at least {least:,}")
-        index = getattr(value, "__index__", None)
-        if index is None or isinstance(value, bool | type):
-            raise InvalidInput(f"{name} is {value!r}; give a whole number of at least {least:,}")
-        value = int(index())
+        try:
+            value = int(index(None if isinstance(value, bool) else value))  # type: ignore[arg-type]
+        except TypeError:
+            raise InvalidInput(f"{name} is {show_value(value)}; give a whole number of at least {least:,}") from None
     if value < least:
         raise InvalidInput(f"{name} is {value:,}; it must be at least {least:,}")
     if value > most:
-        raise InvalidInput(f"{name} is {value:,}; attenio counts exactly up to {most:,}: use a smaller number")
+        shown = f"{value:,}" if value < _IN_FULL else show_figures(value)
+        raise InvalidInput(f"{name} is {shown}; attenio counts exactly up to {most:,}: use a smaller number")
     return value
 
 
@@ -122,9 +129,9 @@ def show_words(words: int) -> str:
 
 def show_bytes(size_bytes: float) -> str:
     """A size in the largest binary unit that keeps at least one digit before the point."""
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if abs(size_bytes) < 1024 or unit == "PiB":
-            return f"{size_bytes:.4g} {unit}"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
+        if abs(size_bytes) < 1024 or unit == "EiB":
+            return f"{show_figures(size_bytes)} {unit}"
         size_bytes /= 1024
     raise AssertionError("unreachable")
 
@@ -135,7 +142,7 @@ def show_seconds(seconds: float) -> str:
         return "0 s"
     for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= factor:
-            return f"{seconds / factor:.4g} {unit}"
+            return f"{show_figures(seconds / factor)} {unit}"
     return f"{seconds / 1e-9:.4g} ns"
 
 
@@ -158,6 +165,28 @@ def show_digits(number: float) -> str:
     if number >= 100:
         return f"{number:,.0f}"
     return f"{number:.3g}" if number >= 0.001 else "<0.001"
+
+
+def show_figures(number: float) -> str:
+    """A measured number in four figures, or as many as it has before its point; a power of ten where that is endless.
+
+    >>> show_figures(95253988.9), show_figures(63.456), show_figures(2.5e-7), show_figures(3.45e30)
+    ('95,253,989', '63.46', '2.5e-07', 'about 10^30')
+    """
+    if abs(number) < 1000:
+        return f"{number:.4g}"
+    if abs(number) < 1e15:
+        return f"{number:,.0f}"
+    return f"about {'-' if number < 0 else ''}10^{floor(log10(abs(number)))}"
+
+
+def show_shape(shape: Iterable[int]) -> str:
+    """The shape of an array as people write it.
+
+    >>> show_shape((2, 8, 16)), show_shape((9216,)), show_shape(())
+    ('(2, 8, 16)', '(9216)', '()')
+    """
+    return f"({', '.join(str(size) for size in shape)})"
 
 
 def show_number(number: float) -> str:

@@ -65,7 +65,7 @@ def test_a_larger_budget_is_never_worse() -> None:
 
 def test_advice_follows_what_the_array_waits_for() -> None:
     starved = explore(Designs.product(BASE, exp_modules=[8]), WORKLOAD, Budget(area_mm2=10))
-    assert starved.advice.startswith("grow exp_modules next: 16 take")
+    assert starved.advice.startswith("grow exp-modules next: 16 take")
     thirsty = explore(Designs.product(BASE, channels=[1], cache_bytes=[2**14]), WORKLOAD, Budget(area_mm2=10))
     assert thirsty.advice.startswith("grow channels next: 2 take")
     assert "no area of the chip" in thirsty.advice

@@ -82,3 +82,15 @@ def test_without_torch_one_line_names_the_extra() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == f"attenio: bench needs the 'torch' extra: {how_to_install('torch')}\n"
+
+
+@pytest.mark.parametrize(
+    ("repeats", "line"),
+    [
+        ("0", "repeats is 0; it must be at least 1"),
+        ("x", "repeats is 'x'; write a whole number"),
+        ("2K", "up to 1,000"),
+    ],
+)
+def test_samples_are_counted_from_one(attenio: Any, repeats: str, line: str) -> None:
+    assert line in attenio("bench", "--repeats", repeats).mistake

@@ -126,6 +126,7 @@ def test_what_it_cannot_answer_is_refused_in_a_line(attenio, tmp_path):
     wrong.write_text("{}}")
     assert "are not a list of whole numbers" in attenio("plan", "--requests", str(wrong)).mistake
     both = ("--shared-prefix", "64", "--page-table", str(wrong))
+    assert "shared prefix is -64; it must be at least 0" in attenio("plan", "--shared-prefix", "-64").mistake
     assert "--shared-prefix makes a table" in attenio("plan", "--requests", "2x128", *both).mistake
     assert "has no gradient" in attenio("plan", "--n", "64", "--kv-bits", "8", "--direction", "training").mistake
 
@@ -142,3 +143,11 @@ def test_a_latent_is_one_array_where_it_is_timed_and_refused_where_there_are_two
     asked = model_named("deepseek-v3").workload(n=64, decode=True)
     drawn = accelerator_section.accelerator_section(asked, machine_named("attenio-512k"))
     assert "loads keys and values one after the other" in str(drawn.sections)
+
+
+def test_a_shared_prefix_of_no_keys_is_shared_by_nobody_as_in_a_sweep(attenio):
+    asked = ("--requests", "2x640", "--json")
+    found = attenio("plan", *asked, "--shared-prefix", "0").json
+    assert found == attenio("plan", *asked, "--page-size", "64").json
+    (row,) = attenio("sweep", *asked, "--shared-prefix", "0").json["rows"]
+    assert row["moved_words"] == found["plan"]["moved_words"]

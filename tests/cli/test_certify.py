@@ -101,3 +101,13 @@ def test_tables_keep_to_the_columns_and_say_their_units(
     said = attenio("certify", *files).out
     assert [line for line in said.splitlines() if len(line) > 80] == []
     assert "(½ range)" in said
+
+
+def test_entries_without_measure_are_told_in_words(attenio: Any, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    paths = [tmp_path / f"{name}.npy" for name in "qkv"]
+    for path, size in zip(paths, (1e15, 1e15, 1.0), strict=True):
+        np.save(path, (size * draw.standard_normal((16, 8))).astype(np.float32))
+    (head,) = attenio("certify", *paths, "--json").json["heads"]
+    reason = "scores reach about 10^30, over the most of 24; a Taylor polynomial would take a degree over a million"
+    assert head["reason"] == reason

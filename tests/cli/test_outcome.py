@@ -70,6 +70,7 @@ def test_the_version_is_one_line(attenio: Any) -> None:
         (["pebble", "solve", "--red"], "option '--red' requires an argument; 'attenio pebble solve --help' explains"),
         (["simulate", "--dataflow", "al"], "unknown dataflow 'al'; choose one of all, standard, flat"),
         (["simulate", "--dataflow", "flash-attention-3"], "did you mean flash-attention-"),
+        (["plan", "--fast-bytes", "1e300"], "fast-bytes is about 10^300; attenio counts exactly up to"),
         (["plan", "--n", "1e30"], f"n is 1{',000' * 10}; attenio counts exactly up to 1,073,741,824"),
         (["pebble", "solve", "--graph", "attention", "--n", "0", "--red", "5"], "n is 0; it must be at least 1"),
         (["pebble", "solve", "--graph", "attention", "--rows", "0", "--red", "5"], "rows is 0; it must be at least 1"),
@@ -179,3 +180,11 @@ def test_an_option_that_takes_one_value_is_given_once(attenio: Any) -> None:
     assert attenio("plan", "--n", "1K", "--json", "--json").mistake == "--json is given 2 times; keep one"
     assert attenio("doctor", "--check", "--no-check").mistake == "--check/--no-check is given 2 times; keep one"
     assert attenio("plan", "--help", "--help").status == 0
+
+
+def test_an_option_is_called_in_a_message_as_it_was_typed(attenio: Any, tmp_path: Path) -> None:
+    assert attenio("plan", "--n", "64", "--value-dim", "0").mistake.startswith("value-dim is 0; ")
+    assert attenio("explore-design", "--pe-lines", "0").mistake.startswith("pe-lines is 0; ")
+    wrong = tmp_path / "machine.yaml"
+    wrong.write_text("name: wrong\nlevels: []\naccelerator: {pe_lines: 0}\n")
+    assert "pe-lines" not in attenio("explore-design", "--machine", wrong, "--pe-lines", "8").mistake

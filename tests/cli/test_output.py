@@ -3,13 +3,14 @@
 import io
 import re
 import sys
+import time
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from attenio.cli import main
-from attenio.cli.output import _lines_now_and_then, plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import _lines_now_and_then, plain_table, print_json, print_tables, progress_bar, told_if_long
 
 
 class Terminal(io.StringIO):
@@ -135,3 +136,11 @@ def test_one_of_anything_is_no_plural(attenio):
             said = attenio(command, *one, "--direction", direction)
             assert not re.search(r"(?<![\d,.=])1 (?:words|keys|rows|heads|queries)\b", said.out + said.err)
     assert "the 1 key;" in attenio("plan", "--n", "1", "--mask", "window:2").mistake
+
+
+def test_what_takes_longer_than_people_wait_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with told_if_long("counting", seconds=1e-3):
+        time.sleep(0.2)
+    with told_if_long("at once"):
+        pass
+    assert capsys.readouterr().err == "attenio: counting\n"

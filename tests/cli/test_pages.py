@@ -51,7 +51,7 @@ def test_what_it_cannot_answer_is_refused_in_a_line(attenio, tmp_path):
     assert "how often lengths has 8 is 1,000,000,000; " in attenio("pages", "--lengths", "1e9x8").mistake
     assert "unknown option --requests; did you mean --lengths?" in attenio("pages", "--requests", "8").mistake
     assert "lengths is '8,x'" in attenio("pages", "--lengths", "8,x").mistake
-    assert "kv_bits is 5" in attenio("pages", "--kv-bits", "5").mistake
+    assert "kv-bits is 5" in attenio("pages", "--kv-bits", "5").mistake
     assert "softcap is 'x'" in attenio("pages", "--softcap", "x").mistake
     assert "is not a list of lists" in attenio("pages", "--table", str(wrong)).mistake
     assert "cannot read the table" in attenio("pages", "--table", str(tmp_path / "none.json")).mistake
@@ -60,8 +60,8 @@ def test_what_it_cannot_answer_is_refused_in_a_line(attenio, tmp_path):
 
 def test_nothing_that_is_typed_is_taken_for_what_was_left_out(attenio):
     for option in ("value-dim", "kv-heads", "kv-bits"):
-        assert f"{option.replace('-', '_')} is 0; " in attenio("pages", "--lengths", "8", f"--{option}", "0").mistake
-    assert "kv_bits is 0; " in attenio("plan", "--requests", "8", "--kv-bits", "0").mistake
+        assert f"{option} is 0; " in attenio("pages", "--lengths", "8", f"--{option}", "0").mistake
+    assert "kv-bits is 0; " in attenio("plan", "--requests", "8", "--kv-bits", "0").mistake
     assert "page-size is ''; write" in attenio("plan", "--requests", "8", "--page-size", "").mistake
     assert "own is -1; it must be at least 0" in attenio("pages", "--levels", "64:4", "--own", "-1").mistake
 

@@ -40,6 +40,11 @@ def test_a_level_that_no_compiler_has_is_refused(attenio: Any, level: str) -> No
     assert f"optimise is {level}; compilers know 0 to 3" in attenio("rtl", "check", "--optimise", level).mistake
 
 
+def test_what_this_computer_cannot_compute_is_refused_before_its_inputs_are_drawn(attenio: Any) -> None:
+    refused = attenio("rtl", "check", "--n", "1G").mistake
+    assert "computing numbers for 1,152,921,504,606,846,976 scores takes long; use at most 16,777,216" in refused
+
+
 def test_what_is_built_is_said_before_it_is(attenio: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(*_: object) -> dict[str, Any]:
         print("built", file=sys.stderr)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from attenio.errors import DoesNotFit, InvalidInput, MemoryOverflow
 from attenio.memory import FastMemory, SlowArray
 from attenio.paging import PagedTiles, PagedWorkload, bounds_for_pages, execute_pages, plan_pages
-from attenio.paging.words import moved_words, peak_words
+from attenio.paging.words import kinds_of, moved_words, peak_words
 
 
 @st.composite
@@ -57,7 +57,7 @@ def workloads(draw):
 @given(workload=workloads(), shares=st.sampled_from([None, True, False]), spare=st.integers(0, 300))
 def test_a_run_moves_and_holds_what_the_closed_form_says_and_gives_what_the_definition_gives(workload, shares, spare):
     enough = plan_pages(workload, 2**30, shares=shares)
-    least = peak_words(workload, enough.parts, PagedTiles(1, 1))
+    least = peak_words(workload, kinds_of(workload, enough.tree), PagedTiles(1, 1))
     plan = plan_pages(workload, least + spare, shares=shares)
     run = execute_pages(plan)
     assert (run.moved_words, run.peak_words) == (plan.moved_words, plan.peak_words)
@@ -129,10 +129,10 @@ def test_keys_of_fewer_bits_take_fractions_of_a_word_and_scales_of_pages():
 def test_sinks_take_a_word_a_head_and_caps_none():
     plain = PagedWorkload(lengths=(70, 30), page_size=16, d=8, heads=6, kv_heads=2)
     sinks, capped = (replace(plain, **more) for more in ({"sinks": True}, {"softcap": 2.0}))
-    tiles, parts = PagedTiles(4, 8), plan_pages(plain, 2**16).parts
-    assert moved_words(sinks, parts, tiles) == moved_words(plain, parts, tiles) + 6
-    assert peak_words(sinks, parts, tiles) == peak_words(plain, parts, tiles) + 3
-    assert moved_words(capped, parts, tiles) == moved_words(plain, parts, tiles)
+    tiles, kinds = PagedTiles(4, 8), kinds_of(plain, plan_pages(plain, 2**16).tree)
+    assert moved_words(sinks, kinds, tiles) == moved_words(plain, kinds, tiles) + 6
+    assert peak_words(sinks, kinds, tiles) == peak_words(plain, kinds, tiles) + 3
+    assert moved_words(capped, kinds, tiles) == moved_words(plain, kinds, tiles)
     outputs = [execute_pages(plan_pages(each, 4096)).output for each in (plain, sinks, capped)]
     assert np.abs(outputs[1] - outputs[0]).max() > 0.01 < np.abs(outputs[2] - outputs[0]).max()
 
@@ -151,6 +151,7 @@ def test_the_counted_memory_counts_values_that_share_a_word():
         ({"lengths": (0,)}, "lengths"),
         ({"new": (9, 1)}, "new is .9, 1. for lengths .8, 3.; give as many, none above its length"),
         ({"new": (1, 1, 1)}, "give as many"),
+        ({"lengths": (4,), "new": 5}, "new is 5 for lengths 4; give as many"),
         ({"lengths": (8,) * 900, "new": 9}, r"new is tuple [(]9, 9, .{9,60} for lengths tuple [(]8, 8"),
         ({"lengths": (2**30,), "page_size": 1}, "requests have 1,073,741,824 pages of 1 key together, and"),
         ({"heads": 3, "kv_heads": 2}, "3 query heads cannot share 2 KV heads evenly"),
@@ -190,3 +191,15 @@ def test_levels_that_make_no_tree_are_refused():
     for levels in (((30, 4),), ((32, 4), (16, 3)), ((0, 2),)):
         with pytest.raises(InvalidInput, match="are no tree; give whole pages of 16 keys"):
             PagedWorkload.of_levels(levels, own=1, page_size=16, d=4)
+
+
+def test_parts_are_counted_by_kind_however_many_requests_there_are():
+    workload = PagedWorkload.of_levels(((16, 300_000),), own=5, page_size=8, d=4, heads=6, kv_heads=2)
+    kinds = kinds_of(workload, plan_pages(workload, 2**22).tree)
+    assert sorted(kinds) == [(3, 5, 1, True, 300_000), (900_000, 16, 2, False, 1)]
+
+
+@pytest.mark.parametrize("page", [2**70, -1])
+def test_a_page_has_a_number_that_a_table_can_hold(page):
+    with pytest.raises(InvalidInput, match=f"request 1 has page {page:,}; pages are numbered from 0 up to"):
+        PagedWorkload(lengths=(5, 6), table=((0,), (page,)), page_size=8, d=4)

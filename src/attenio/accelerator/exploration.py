@@ -21,7 +21,7 @@ from attenio.errors import DoesNotFit, InvalidInput
 from attenio.machine import Machine
 from attenio.plain_values import plain_fields
 from attenio.planning import Dataflow
-from attenio.quantities import show_words
+from attenio.quantities import show_bytes, show_words
 from attenio.workload import Workload
 
 # Designs that are run together, and the most that are run one after the other: about a minute.
@@ -81,6 +81,16 @@ class Growth:
     size: int
     speedup: float
     area_mm2: float
+
+    @property
+    def part(self) -> str:
+        """The part as options name it."""
+        return self.resource.removesuffix("_bytes").replace("_", "-")
+
+    @property
+    def shown_size(self) -> str:
+        """How many or how much it would be."""
+        return show_bytes(self.size) if self.resource == "cache_bytes" else f"{self.size:,}"
 
     def to_json(self) -> dict[str, Any]:
         """The growth as plain values."""
@@ -289,4 +299,5 @@ def _advice(designs: Designs, best: Design, growths: tuple[Growth, ...], task: _
     if first is None or first.speedup - 1 <= _WORTH:
         return f"grow nothing by itself: twice of any one part saves less than {_WORTH:.1%}; {why}"
     added = f"{first.area_mm2:.2f} mm²" if first.area_mm2 > 1e-9 else "no area of the chip"
-    return f"grow {first.resource} next: {first.size:,} take {1 - 1 / first.speedup:.1%} off for {added}; {why}"
+    saved = f"{1 - 1 / first.speedup:.1%}"
+    return f"grow {first.part} next: {first.shown_size} take {saved} off for {added}; {why}"

@@ -37,10 +37,12 @@ from attenio.approximation.rounding import (
 )
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_figures
 
 # Every row is looked at only if the worst possible one misses the tolerance by less than this factor.
 _HOPE = 64.0
+# Nobody needs to know which degree it is that nobody can use.
+_MOST_SHOWN = 10**6
 # Shares of the interval that a polynomial may be best on, tried where rows are looked at and the plain one misses.
 _FOCUS = (0.6, 0.2)
 
@@ -198,8 +200,9 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
     """
     if abs(scores.centre) + scores.radius > MOST_RADIUS:
         needed = taylor_degree(scores.radius, terms.tolerance)
-        reach = f"scores reach {abs(scores.centre) + scores.radius:.4g}, over the most of {MOST_RADIUS:g}"
-        instead = f"a Taylor polynomial would take degree {needed:,}"
+        reach = f"scores reach {show_figures(abs(scores.centre) + scores.radius)}, over the most of {MOST_RADIUS:g}"
+        such = "a degree over a million" if needed > _MOST_SHOWN else f"degree {needed:,}"
+        instead = f"a Taylor polynomial would take {such}"
         if needed == 0:
             instead = "they are so close to each other that the mean of the values would do"
         return _exact(scores, terms, None, f"{reach}; {instead}")
@@ -235,7 +238,7 @@ def certificate_for(scores: Scores, terms: Terms, auditor: Auditor | None = None
                 f" over the tolerance of {terms.tolerance:g}"
             )
             return _exact(scores, terms, degree, reason)
-    needs = f"scores within ±{scores.radius:.4g} need a degree over {terms.most_degree}"
+    needs = f"scores within ±{show_figures(scores.radius)} need a degree over {terms.most_degree}"
     return _exact(scores, terms, None, rounds if least > terms.tolerance else needs)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+from attenio.quantities import show_shape
 
 Array = NDArray[np.generic]
 Float32 = NDArray[np.float32]
@@ -134,7 +135,7 @@ def _check_shape(name: str, array: Array) -> None:
             f"{name} has {array.ndim} axes; give (rows, width), (heads, rows, width) or (batch, heads, rows, width)"
         )
     if array.size == 0:
-        raise InvalidInput(f"{name} is empty, of shape {array.shape}; give at least one row of one entry")
+        raise InvalidInput(f"{name} is empty, of shape {show_shape(array.shape)}; give at least one row of one entry")
 
 
 def _check_together(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> None:
@@ -158,7 +159,7 @@ def _rounded(name: str, array: Array) -> Float32:
         first = tuple(int(i) for i in wrong[0])
         what = "too large for fp32" if np.isfinite(np.float64(array[first])) else "not finite"
         raise InvalidInput(
-            f"{name} has {len(wrong):,} entries that are {what}, the first at {first} of {array.shape}"
+            f"{name} has {len(wrong):,} entries that are {what}, the first at {first} of {show_shape(array.shape)}"
             f" ({array[first]}); remove them"
         )
     return single

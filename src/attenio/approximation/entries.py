@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from attenio.errors import InvalidInput
+from attenio.names import show_value
 from attenio.quantities import checked_count
 
 
@@ -12,7 +13,7 @@ def checked_positive(name: str, value: object) -> float:
     try:
         number = float(None if isinstance(value, bool) else value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise InvalidInput(f"{name} is {value!r}; give a number above 0, such as 0.01") from None
+        raise InvalidInput(f"{name} is {show_value(value)}; give a number above 0, such as 0.01") from None
     if math.isnan(number):
         raise InvalidInput(f"{name} is NaN; give a number above 0, such as 0.01")
     if not 0 < number < math.inf:

@@ -26,7 +26,7 @@ from attenio.approximation.enclosure import MOST_RADIUS, enclosure
 from attenio.approximation.exchange import exchanged
 from attenio.errors import InvalidInput
 from attenio.names import member_named
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_figures
 
 MOST_DEGREE = 32
 # Errors this close to that of double precision are where the exchange can lose to the series.
@@ -219,7 +219,7 @@ def _check(radius: float, degree: int, centre: float) -> None:
         raise InvalidInput(f"scores within {centre} ± {radius} are no interval; give a finite radius of at least 0")
     if radius + abs(centre) > MOST_RADIUS:
         raise InvalidInput(
-            f"scores reach {radius + abs(centre):.4g}, and polynomials are proven up to {MOST_RADIUS:g};"
+            f"scores reach {show_figures(radius + abs(centre))}, and polynomials are proven up to {MOST_RADIUS:g};"
             f" a Taylor polynomial would need degree {taylor_degree(radius, 0.1):,} for an error of 0.1: use exact"
         )
 

@@ -13,7 +13,7 @@ from attenio.bounds.recomputed_scores import recomputed_score_words
 from attenio.bounds.score_epochs import score_epoch_words
 from attenio.bounds.whole_epochs import whole_epoch_words
 from attenio.errors import InvalidInput
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_shape
 
 _PAGE = "docs/theory/sparse.md"
 _ASSUMPTIONS = (
@@ -56,7 +56,7 @@ def common_nonzeros(queries: ArrayLike, keys: ArrayLike, required: ArrayLike | N
     common = Q.astype(np.int64) @ K.astype(np.int64).T
     asked = np.ones(common.shape, dtype=bool) if required is None else _pattern("required", required)
     if asked.shape != common.shape:
-        raise InvalidInput(f"required is {asked.shape}; there are {len(Q)} rows and {len(K)} keys")
+        raise InvalidInput(f"required is {show_shape(asked.shape)}; there are {len(Q)} rows and {len(K)} keys")
     counts = np.bincount(common[asked], minlength=Q.shape[1] + 1)
     return CommonNonzeros(tuple(int(count) for count in counts))
 
@@ -106,5 +106,7 @@ def sparse_inputs(common: CommonNonzeros, value_dim: int, fast_words: int) -> Lo
 def _pattern(name: str, values: ArrayLike) -> NDArray[np.bool_]:
     pattern = np.asarray(values, dtype=bool)
     if pattern.ndim != 2 or 0 in pattern.shape:
-        raise InvalidInput(f"{name} has shape {pattern.shape}; give a matrix with at least one row and one column")
+        raise InvalidInput(
+            f"{name} has shape {show_shape(pattern.shape)}; give a matrix with at least one row and one column"
+        )
     return pattern

@@ -10,7 +10,7 @@ from attenio.cli.options import AsJson
 from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.question import Question, asking
 from attenio.errors import InvalidInput, MissingExtra
-from attenio.quantities import show_digits, show_seconds
+from attenio.quantities import parse_count, show_digits, show_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -30,8 +30,8 @@ def bench(
         ),
     ] = None,
     repeats: Annotated[
-        int, typer.Option("--repeats", help="Samples of each contender, all kept.", min=1, max=1000)
-    ] = 7,
+        str, typer.Option("--repeats", help="Samples of each contender, all kept.", metavar="COUNT")
+    ] = "7",
     flex: Annotated[
         bool | None,
         typer.Option(
@@ -72,6 +72,7 @@ def bench(
     for name in ("machine", "fast_bytes", "accumulator"):
         if getattr(question, name) is not None:
             raise InvalidInput(f"bench runs on the machine at hand; leave --{name.replace('_', '-')} out")
+    samples = parse_count(repeats, "repeats")
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     for path in (out, plot):
         if path is not None:
@@ -90,7 +91,7 @@ def bench(
     torch.manual_seed(0)
     with progress_bar("timing") as progress:
         bench_result = timed(
-            workload, chosen, repeats=repeats, flex=chosen == "cuda" if flex is None else flex, record=record,
+            workload, chosen, repeats=samples, flex=chosen == "cuda" if flex is None else flex, record=record,
             progress=progress,
         )  # fmt: skip
     value = {**bench_result.to_json(), "provenance": made_by}

@@ -11,7 +11,7 @@ from attenio.cli.output import plain_table, print_json, print_tables, progress_b
 from attenio.errors import InvalidInput
 from attenio.names import member_named
 from attenio.plain_values import plain_fields
-from attenio.quantities import show_count
+from attenio.quantities import show_count, show_shape
 
 if TYPE_CHECKING:
     from attenio.approximation.certificate import Certificate
@@ -85,7 +85,7 @@ def certify(
             {"tolerance": terms.tolerance, "kind": terms.kind.value, **_described(data), "heads": _rows(certificates)}
         )
         return
-    shape = ", ".join(f"{name} {tuple(getattr(data, name).shape)}" for name in ("query", "key", "value"))
+    shape = ", ".join(f"{name} {show_shape(getattr(data, name).shape)}" for name in ("query", "key", "value"))
     mask = "causal" if asked.causal else "dense"
     headline = f"{shape} {data.dtype.value} {mask}, tolerance {terms.tolerance:g} of half the range of V"
     print_tables(prose(headline), "", _table(certificates), "", _summary(certificates))

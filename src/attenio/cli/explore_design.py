@@ -202,6 +202,5 @@ def _cells(design: "Design") -> tuple[str, ...]:
 def _growths(exploration: "Exploration") -> "Table":
     table = plain_table("twice as many", ("would be", "right"), ("speedup", "right"), ("added mm²", "right"))
     for growth in exploration.growths:
-        size = show_bytes(growth.size) if growth.resource == "cache_bytes" else f"{growth.size:,}"
-        table.add_row(growth.resource, size, f"{growth.speedup:.3f}", f"{growth.area_mm2:.2f}")
+        table.add_row(growth.part, growth.shown_size, f"{growth.speedup:.3f}", f"{growth.area_mm2:.2f}")
     return table

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from attenio.cli.output import print_aside
-from attenio.quantities import show_minutes
+from attenio.quantities import show_minutes, show_words
 
 if TYPE_CHECKING:
     from attenio.planning.plan import Plan
@@ -27,7 +27,7 @@ def warn_of_long_run(*plans: "Plan") -> None:
         check_host_memory(plan)  # what is refused anyway needs no warning
     words, flops = sum(plan.moved_words for plan in plans), sum(plan.workload.flops for plan in plans)
     print_aside(
-        f"running {plans[0].workload}: {words:.2g} words and {flops:.2g} operations, about {show_minutes(seconds)};"
+        f"running {plans[0].workload}: {show_words(words)} and {flops:,} operations, about {show_minutes(seconds)};"
         " Ctrl-C stops it, nothing is kept; a smaller --n is faster, and so is a larger fast memory; attenio plan says"
         " the words at once"
     )

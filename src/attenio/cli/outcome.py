@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +27,7 @@ def outcome_of(arguments: Sequence[str] | None) -> int:
         status = command_line()(args=arguments, prog_name="attenio", standalone_mode=False)
         sys.stdout.flush()
     except AttenioError as problem:
-        return _say(str(problem), MISTAKE)
+        return _say(_with_options(str(problem), sys.argv[1:] if arguments is None else arguments), MISTAKE)
     except Stopped as stop:
         return _say(str(stop), STOPPED)
     except KeyboardInterrupt:
@@ -66,6 +67,21 @@ def _say(message: str, status: int) -> int:
     line = "".join(character if character.isprintable() else " " for character in " ".join(message.split()))
     print(f"attenio: {line}", file=sys.stderr)
     return status
+
+
+_IN_A_FILE = re.compile(r"\bline \d+:")
+_FIELD = re.compile(r"(?<![^\s(])[a-z]+(?:_[a-z0-9]+)+(?![^\s),;:])")
+
+
+def _with_options(message: str, arguments: Sequence[str]) -> str:
+    """What was typed as --kv-bits is called kv-bits, not kv_bits as in Python; fields of files keep their names."""
+    typed = {argument.partition("=")[0] for argument in arguments}
+
+    def named(found: re.Match[str]) -> str:
+        option = found[0].replace("_", "-")
+        return option if f"--{option}" in typed else found[0]
+
+    return message if _IN_A_FILE.search(message) else _FIELD.sub(named, message)
 
 
 def _stopped() -> int:

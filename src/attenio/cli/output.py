@@ -4,6 +4,7 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ Progress = Callable[[int, int], None]
 # Where the reader is a file or another program, unless COLUMNS says otherwise.
 _UNWATCHED_WIDTH = 100
 _FIRST_LINE_SECONDS = 10.0
+_PATIENCE_SECONDS = 2.0
 
 
 def print_json(value: Any) -> None:
@@ -63,6 +65,18 @@ def prose(text: str) -> "Text":
 def print_aside(line: str) -> None:
     """Write one line to stderr that is no part of the answer."""
     print(f"attenio: {line}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def told_if_long(line: str, seconds: float = _PATIENCE_SECONDS) -> Iterator[None]:
+    """Say what is being done if it takes longer than people wait, where nobody can say how far it is."""
+    timer = threading.Timer(seconds, print_aside, (line,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _unwatched_width() -> int:

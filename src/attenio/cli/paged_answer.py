@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from attenio.cli.output import plain_table, print_json, print_tables, prose
+from attenio.cli.output import plain_table, print_json, print_tables, prose, told_if_long
 from attenio.plain_values import plain_fields
-from attenio.quantities import show_words
+from attenio.quantities import show_digits, show_figures, show_words
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,9 +36,10 @@ class PagedAnswer:
         from attenio.paging import bounds_for_pages, execute_pages, plan_pages
 
         fast_words = machine.slowest_boundary.fast_words(workload.dtype)
-        bounds = bounds_for_pages(workload, fast_words)
-        plan = plan_pages(workload, fast_words) if planned else None
-        run = None if plan is None or seed is None else execute_pages(plan, seed=seed)
+        with told_if_long(f"working on {workload}; Ctrl-C stops it"):
+            bounds = bounds_for_pages(workload, fast_words)
+            plan = plan_pages(workload, fast_words) if planned else None
+            run = None if plan is None or seed is None else execute_pages(plan, seed=seed)
         return cls(workload=workload, fast_words=fast_words, bounds=bounds, plan=plan, run=run)
 
     @property
@@ -57,7 +58,10 @@ class PagedAnswer:
             if len(branches) > _SHOWN:
                 branches = [*branches[:_SHOWN], f"and {len(branches) - _SHOWN:,} lines more"]
             gap = plan.moved_words / self.bound.words
-            lines = [*branches, f"gap {gap:.4g}×, the plan over {self.bound.theorem} ({self.bound.strength.value})"]
+            lines = [
+                *branches,
+                f"gap {show_figures(gap)}×, the plan over {self.bound.theorem} ({self.bound.strength.value})",
+            ]
         if self.run is not None:
             lines.append(
                 f"the run moved {show_words(self.run.moved_words)}; its largest error is {self.run.max_abs_error:.3g}"
@@ -107,5 +111,7 @@ class PagedAnswer:
             how = "shared pages once" if plan.shares else "every request by itself"
             tiles = " ".join(f"{name}={size:,}" for name, size in plan.tiles._asdict().items())
             table.add_row("plan moves", f"{plan.moved_words:,}", f"{how}, {tiles}")
-            table.add_row("apart", f"{plan.apart_words:,}", f"{plan.apart_words / plan.moved_words:.3g}× the plan")
+            table.add_row(
+                "apart", f"{plan.apart_words:,}", f"{show_digits(plan.apart_words / plan.moved_words)}× the plan"
+            )
         return table

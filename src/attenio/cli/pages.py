@@ -106,9 +106,8 @@ def pages(
       attenio pages --levels 4K:64,1K:8 --page-size 16 --model deepseek-v3 --json
       attenio pages --lengths 300,70,41 --page-size 16 --d 16 --heads 4 --kv-heads 1 --sinks --fast-bytes 4KB --run
     """
-    workload = question.workload()
     machine = replace(Question(), machine=question.machine, fast_bytes=question.fast_bytes).chosen_machine()
-    PagedAnswer.of(workload, machine, seed=0 if run else None).show(as_json=as_json)
+    PagedAnswer.of(question.workload(), machine, seed=0 if run else None).show(as_json=as_json)
 
 
 def _levels(text: str) -> tuple[tuple[int, int], ...]:

@@ -78,8 +78,6 @@ def _combinations(question: Question, cache: Cache) -> "Iterator[PagedWorkload |
         asked: dict[str, Any] = dict(zip([*(name for _, name in axes), "dtype"], [*texts[: len(axes)], texts[-1]],
                                          strict=True))  # fmt: skip
         kept: dict[str, Any] = dict(zip((name for _, name in beside), texts[len(axes) : -1], strict=True))
-        if kept.get("shared_prefix") == "0":
-            kept["shared_prefix"] = None
         one = replace(single, **asked)
         try:
             yield replace(cache, **kept).paged_workload(one, DEFAULT_N)

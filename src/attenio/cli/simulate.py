@@ -10,7 +10,7 @@ from attenio.cli.output import check_place, plain_table, print_aside, print_json
 from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.names import did_you_mean, member_named
-from attenio.quantities import parse_count, show_seconds
+from attenio.quantities import parse_count, show_figures, show_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -304,7 +304,11 @@ def _summary(done: "Simulation") -> "Table":
         ("EXP unit busy", f"{done.exp_utilisation:.2%}", "of all cycles"),
         ("memory stalls", f"{done.stall_fraction:.3%}", "of all cycles the array waits for memory"),
         ("moved (words)", f"{done.moved_words:,}", "both directions; as planned"),
-        ("energy (J)", f"{joules:.4g}", ", ".join(f"{part.value} {each:.3g}" for part, each in done.energy.joules)),
+        (
+            "energy (J)",
+            show_figures(joules),
+            ", ".join(f"{part.value} {show_figures(each)}" for part, each in done.energy.joules),
+        ),
     )
     for row in rows:
         table.add_row(*row)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from attenio.cli.output import plain_table, print_json, print_tables
 from attenio.errors import AttenioError, DoesNotFit, InvalidInput
-from attenio.quantities import show_seconds
+from attenio.quantities import show_figures, show_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,11 +59,11 @@ def _table(done: "list[Simulation]") -> "Table":
         table.add_row(
             each.plan.dataflow.value,
             f"{each.whole_cycles:,}",
-            f"{float(each.cycles / done[0].cycles):.4g}×" if done[0].cycles else "-",
+            f"{show_figures(float(each.cycles / done[0].cycles))}×" if done[0].cycles else "-",
             show_seconds(each.seconds),
             f"{each.pe_utilisation:.1%}",
             f"{each.stall_fraction:.1%}",
             f"{each.moved_words:,}",
-            f"{each.energy.total_joules:.4g}",
+            show_figures(each.energy.total_joules),
         )
     return table

@@ -9,7 +9,7 @@ from attenio.cli.options import AsJson, option, option_field, taking
 from attenio.cli.output import plain_table, print_json, print_tables, prose
 from attenio.cli.question import DEFAULT_D, Question
 from attenio.plain_values import plain_fields
-from attenio.quantities import parse_count, show_count, show_words
+from attenio.quantities import parse_count, show_count, show_figures, show_words
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -95,7 +95,8 @@ def weight_gradient(
         f" d={workload.d}"
         f" {workload.mask} {workload.dtype.value}; {show_words(fast_words)} of fast memory"
     )
-    lines = [f"gap {best.moved_words / largest.words:.4g}×, the plan over {largest.theorem} ({largest.strength.value})"]
+    gap = best.moved_words / largest.words
+    lines = [f"gap {show_figures(gap)}×, the plan over {largest.theorem} ({largest.strength.value})"]
     proven = [bound for bound in bounds if bound.strength.value != "asymptotic"]
     lines += [f"{bound.strength.value.capitalize()}: {bound.covers}." for bound in proven]
     if not machine.granularity_of(workload.dtype).is_free:

@@ -11,7 +11,7 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import SharedPrefix
 from attenio.names import show_value
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_shape
 from attenio.workload import Direction, Workload, checked_workload
 
 # Scores are kept in float32. The gradient takes exponentials of their differences with a saved log-sum-exp, which says
@@ -215,7 +215,7 @@ def checked_array(name: str, given: ArrayLike, shape: tuple[int, ...], dtype: El
         raise InvalidInput(f"{name} is not an array of numbers; give one of shape {shape}") from None
     if array.shape != shape:
         axes = "(batch, heads, rows, width) = " if len(shape) == 4 else ""
-        raise InvalidInput(f"{name} has shape {array.shape}; this workload needs {axes}{shape}")
+        raise InvalidInput(f"{name} has shape {show_shape(array.shape)}; this workload needs {axes}{shape}")
     if np.isnan(array).any():
         raise InvalidInput(f"{name} has {int(np.isnan(array).sum()):,} NaN in it; replace them with numbers")
     if np.isinf(array).any():

@@ -26,7 +26,7 @@ from attenio.fast_products.strassen import strassen
 from attenio.fast_products.words import best_levels, strassen_words
 from attenio.memory import FastMemory, SlowArray, Trace
 from attenio.memory.matrix import Values
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_shape
 
 # An element in hand, the maximum of its row and the sum.
 SOFTMAX_WORDS = 3
@@ -86,7 +86,8 @@ def fast_attention(Q: ArrayLike, K: ArrayLike, V: ArrayLike, *, fast_words: int)
     queries, keys, values = (as_matrix(name, each) for name, each in (("Q", Q), ("K", K), ("V", V)))
     if queries.shape[1] != keys.shape[1] or len(keys) != len(values):
         raise InvalidInput(
-            f"Q is {queries.shape}, K {keys.shape}, V {values.shape}; keys are as wide as queries and as many as values"
+            f"Q is {show_shape(queries.shape)}, K {show_shape(keys.shape)},"
+            f" V {show_shape(values.shape)}; keys are as wide as queries and as many as values"
         )
     shape = Shape(rows=len(queries), keys=len(keys), depth=queries.shape[1])
     plan = plan_fast_attention(shape, value_dim=values.shape[1], fast_words=fast_words)

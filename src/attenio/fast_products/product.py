@@ -19,7 +19,7 @@ from attenio.fast_products.strassen import strassen
 from attenio.fast_products.words import ProductTile, best_levels, best_tile, strassen_words
 from attenio.memory import FastMemory, SlowArray, Trace
 from attenio.memory.matrix import Values
-from attenio.quantities import checked_count
+from attenio.quantities import checked_count, show_shape
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,5 +115,7 @@ def as_matrix(name: str, values: ArrayLike) -> NDArray[np.float32]:
     """Values as a matrix, or an error that names it."""
     matrix = np.asarray(values, dtype=np.float32)
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise InvalidInput(f"{name} has shape {matrix.shape}; give a matrix with at least one row and one column")
+        raise InvalidInput(
+            f"{name} has shape {show_shape(matrix.shape)}; give a matrix with at least one row and one column"
+        )
     return matrix

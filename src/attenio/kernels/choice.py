@@ -30,6 +30,7 @@ from attenio.kernels.replay.standing_in import waiting
 from attenio.machine import Machine, MemoryLevel
 from attenio.masks import Mask
 from attenio.planning import Dataflow
+from attenio.quantities import show_count
 from attenio.workload import Workload
 
 _TYPES = {torch.float16: ElementType.FP16, torch.bfloat16: ElementType.BF16}
@@ -65,7 +66,7 @@ def place_of(problem: KernelProblem, machine: str | Machine | None) -> Place:
     if machine is None and problem.query.device.type != "cuda":
         here, threads = host_machine(), torch.get_num_threads()
         level = private_boundary(here).fast
-        return Place(machine=here, level=level, dtype=ElementType.FP32, workers=f"{threads} threads")
+        return Place(machine=here, level=level, dtype=ElementType.FP32, workers=show_count(threads, "thread"))
     gpu = gpu_at(problem.query.device) if machine is None else gpu_named(machine)
     level, dtype = gpu.levels[0], _TYPES.get(problem.query.dtype, ElementType.FP32)
     return Place(

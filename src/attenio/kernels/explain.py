@@ -31,7 +31,7 @@ from attenio.kernels.tolerance import Way, way_for
 from attenio.machine import Machine
 from attenio.names import refuse_keyword
 from attenio.planning import Candidate, Plan, Tiles, candidates, plan_of_tiles
-from attenio.quantities import show_bytes, show_words
+from attenio.quantities import show_bytes, show_count, show_digits, show_shape, show_words
 from attenio.workload import Workload
 
 _CROWDED = "rows of all heads of a group do not fit the fast memory beside each other"
@@ -103,7 +103,7 @@ class Explanation:
             f"kernel     in {choice.language}: {settings}",
             f"moves      {show_words(plan.moved_words)}",
             f"at least   {show_words(self.bound.words)} ({self.bound.theorem}), a factor of"
-            f" {plan.moved_words / max(1, self.bound.words):.3g},",
+            f" {show_digits(plan.moved_words / max(1, self.bound.words))},",
             f"           for {self.bound.covers}",
             f"because    {choice.why}",
             *(f"not        {reason}" for reason in choice.why_not),
@@ -149,7 +149,7 @@ def explain(
     call = call_of(query, key, value, asked)
     if not (call.query.numel() and call.key.shape[2]):
         raise InvalidInput(
-            f"query is {tuple(call.query.shape)} and there are {call.key.shape[2]:,} keys: nothing to plan;"
+            f"query is {show_shape(call.query.shape)} and there are {call.key.shape[2]:,} keys: nothing to plan;"
             " give at least one sequence, head, query and key"
         )
     scores = scores_of(call.query, asked.sinks, asked.softcap)
@@ -234,7 +234,7 @@ def _notes_of(problem: KernelProblem, place: Place, choice: Choice) -> Iterator[
 def _runs_on_pages(problem: PagedProblem, *, together: bool) -> str:
     """The kernels of a call on pages, and the tiles that they begin with."""
     if not problem.query.is_cuda:
-        return f"on {torch.get_num_threads()} threads, tiles of {KEY_TILE} keys, read one at a time"
+        return f"on {show_count(torch.get_num_threads(), 'thread')}, tiles of {KEY_TILE} keys, read one at a time"
     from attenio.kernels.hopper import pages as hopper_pages
     from attenio.kernels.triton.pages import tiles_of
 

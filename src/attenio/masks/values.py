@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
 from attenio.masks.layouts import Layout
-from attenio.quantities import checked_count, show_count
+from attenio.quantities import checked_count, show_count, show_shape
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class BlockSparse:
         array = np.asarray(layout)
         if array.ndim != 2 or 0 in array.shape:
             raise InvalidInput(
-                f"a block-sparse layout has shape {array.shape}; give a 2-D array with at least one block"
+                f"a block-sparse layout has shape {show_shape(array.shape)}; give a 2-D array with at least one block"
             )
         if np.issubdtype(array.dtype, np.floating):
             array = _required_of_additive(array)

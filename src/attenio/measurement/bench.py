@@ -15,10 +15,12 @@ from attenio.measurement.record import Record
 from attenio.measurement.result import Bench, Roof, Timing
 from attenio.measurement.software import software_of
 from attenio.measurement.timing import ROTATED_BYTES, Call, event_samples, turn_samples
+from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload, refuse_forms
 
 # Inputs that calls on a GPU take in turns, at most.
 _MOST_SETS = 8
+_MOST_REPEATS = 1000
 
 Progress = Callable[[int, int], None]
 
@@ -37,6 +39,7 @@ def bench(
 
     With a ``record`` they are kept in it as they are done, and those that it holds already are not timed again.
     """
+    checked_count("repeats", repeats, most=_MOST_REPEATS)
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f"device is {device!r}; give cpu or cuda")
     if device == "cuda" and not torch.cuda.is_available():

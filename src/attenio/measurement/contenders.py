@@ -18,6 +18,7 @@ from attenio.masks import Causal, Dense
 from attenio.measurement.exact import Inputs, band_of, window_of
 from attenio.measurement.result import OURS, OURS_REPEATING
 from attenio.measurement.timing import Call, replayed_samples
+from attenio.quantities import show_bytes
 from attenio.workload import Workload
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -126,7 +127,7 @@ def random_inputs(workload: Workload, device: str) -> Inputs:
     needed, there = workload.compulsory_words * workload.dtype.bytes, memory_bytes(device)
     if needed > there:
         raise InvalidInput(
-            f"inputs and outputs take {needed / 2**30:,.4g} GiB and the memory has {there / 2**30:,.4g};"
+            f"inputs and outputs take {show_bytes(needed)} and the memory has {show_bytes(there)};"
             " ask for fewer tokens or heads"
         )
     shapes = (

@@ -12,8 +12,8 @@ import numpy as np
 
 from attenio.errors import DoesNotFit
 from attenio.page_tree import PageTree, page_tree
-from attenio.paging.plan import PagedTiles, PagingPlan, Part
-from attenio.paging.words import moved_words, peak_words, rows_of
+from attenio.paging.plan import PagedTiles, PagingPlan
+from attenio.paging.words import PartKind, kinds_of, moved_words, peak_words
 from attenio.paging.workload import PagedWorkload, checked_paged_workload
 from attenio.quantities import checked_count, show_words
 
@@ -39,39 +39,28 @@ def _tree(workload: PagedWorkload) -> PageTree:
 
 
 def _plan(workload: PagedWorkload, tree: PageTree, fast_words: int) -> PagingPlan:
-    parts = _parts(workload, tree)
-    tiles = _tiles(workload, parts, fast_words)
-    moved = moved_words(workload, parts, tiles)
+    kinds = kinds_of(workload, tree)
+    tiles = _tiles(workload, kinds, fast_words)
+    moved = moved_words(workload, kinds, tiles)
     return PagingPlan(
-        workload=workload, fast_words=fast_words, tree=tree, parts=parts, tiles=tiles, moved_words=moved,
-        peak_words=peak_words(workload, parts, tiles), apart_words=moved,
+        workload=workload, fast_words=fast_words, tree=tree, tiles=tiles, moved_words=moved,
+        peak_words=peak_words(workload, kinds, tiles), apart_words=moved,
     )  # fmt: skip
 
 
-def _parts(workload: PagedWorkload, tree: PageTree) -> tuple[Part, ...]:
-    size = workload.page_size
-    shared = [Part(run.requests, run.first * size, run.stop * size) for run in tree.runs]
-    own = [
-        Part((request,), first * size, length)
-        for request, (first, length) in enumerate(zip(tree.own, workload.lengths, strict=True))
-        if first * size < length
-    ]
-    return (*shared, *own)
-
-
-def _tiles(workload: PagedWorkload, parts: tuple[Part, ...], fast_words: int) -> PagedTiles:
+def _tiles(workload: PagedWorkload, kinds: tuple[PartKind, ...], fast_words: int) -> PagedTiles:
     """The most rows, which read keys least often, with one key beside them; then the most keys of a page."""
 
     def fits(rows: int, keys: int) -> bool:
-        return peak_words(workload, parts, PagedTiles(rows, keys)) <= fast_words
+        return peak_words(workload, kinds, PagedTiles(rows, keys)) <= fast_words
 
     if not fits(1, 1):
-        least = peak_words(workload, parts, PagedTiles(1, 1))
+        least = peak_words(workload, kinds, PagedTiles(1, 1))
         raise DoesNotFit(
             f"one row and one key on pages need {show_words(least)} of fast memory, and there are {fast_words:,};"
             " use a larger fast memory"
         )
-    rows = _largest(lambda rows: fits(rows, 1), max(rows_of(workload, part) for part in parts))
+    rows = _largest(lambda rows: fits(rows, 1), max(kind.rows for kind in kinds))
     return PagedTiles(rows, _largest(lambda keys: fits(rows, keys), workload.page_size))
 
 

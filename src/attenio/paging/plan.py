@@ -1,6 +1,7 @@
 """A plan of attention on pages: which pages are read for whom, with which tiles, and what that moves."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from attenio.page_tree import PageTree
@@ -24,16 +25,15 @@ class PagedTiles(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PagingPlan:
-    """Parts in the order in which they are computed, and the exact words that they move and need.
+    """Runs of pages that are read once, then what is left of each request, and the exact words moved and needed.
 
-    A request's last part joins what the others gave. ``apart_words``: what it would move if every request read its own
+    ``apart_words``: what it would move if every request read its own
     pages, with the tiles that are best then.
     """
 
     workload: PagedWorkload
     fast_words: int
     tree: PageTree
-    parts: tuple[Part, ...]
     tiles: PagedTiles
     moved_words: int
     peak_words: int
@@ -43,3 +43,15 @@ class PagingPlan:
     def shares(self) -> bool:
         """Whether some pages are read once for several requests."""
         return not self.tree.is_flat
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """Parts in the order in which they are computed; a request's last part joins what the others gave."""
+        size = self.workload.page_size
+        shared = [Part(run.requests, run.first * size, run.stop * size) for run in self.tree.runs]
+        own = [
+            Part((request,), first * size, length)
+            for request, (first, length) in enumerate(zip(self.tree.own, self.workload.lengths, strict=True))
+            if first * size < length
+        ]
+        return (*shared, *own)

@@ -12,53 +12,67 @@ k words of a key and its value, s of the scales of a page, e entries of keys in 
 """
 
 from collections import Counter
+from typing import NamedTuple
 
-from attenio.paging.plan import PagedTiles, Part
+import numpy as np
+
+from attenio.page_tree import Integers, PageTree
+from attenio.paging.plan import PagedTiles
 from attenio.paging.workload import PagedWorkload
 
 
-def moved_words(workload: PagedWorkload, parts: tuple[Part, ...], tiles: PagedTiles) -> int:
+class PartKind(NamedTuple):
+    """Rows, keys and pages of a part, whether it joins results, and how many parts are like it: they are few kinds."""
+
+    rows: int
+    keys: int
+    pages: int
+    joins: bool
+    parts: int
+
+
+def kinds_of(workload: PagedWorkload, tree: PageTree) -> tuple[PartKind, ...]:
+    """The parts of a tree by kind: its runs, and what each request reads by itself."""
+    new, lengths = np.asarray(workload.new, dtype=np.int64), np.asarray(workload.lengths, dtype=np.int64)
+    own, size = np.asarray(tree.own, dtype=np.int64), workload.page_size
+    alone = own * size < lengths
+    found: Counter[tuple[int, ...]] = Counter()
+    runs: list[tuple[Integers, int]] = [(np.asarray(run.requests), run.pages) for run in tree.runs]
+    in_runs = np.zeros_like(own)
+    for requests, _ in runs:
+        in_runs[requests] += 1
+    left = in_runs + alone
+    for requests, pages in runs:
+        left[requests] -= 1
+        joins = bool(((left[requests] == 0) & (in_runs[requests] > 1)).any())
+        found[workload.group * int(new[requests].sum()), pages * size, pages, joins] += 1
+    alike = (workload.group * new, lengths - own * size, workload.begun - own, in_runs > 0)
+    found.update(zip(*(each[alone].tolist() for each in alike), strict=True))
+    return tuple(PartKind(rows, keys, pages, bool(joins), parts) for (rows, keys, pages, joins), parts in found.items())
+
+
+def moved_words(workload: PagedWorkload, kinds: tuple[PartKind, ...], tiles: PagedTiles) -> int:
     """Words moved between slow and fast memory."""
-    in_parts = Counter(request for part in parts for request in part.requests)
-    d, dv, w = workload.d, workload.value_dim, workload.accumulator_words
-    total = workload.group if workload.sinks else 0
-    for part in parts:
-        rows, keys = rows_of(workload, part), part.stop - part.first
-        pages = -(-part.stop // workload.page_size) - part.first // workload.page_size
-        passes = -(-rows // tiles.row_tile)
-        total += rows * d + passes * (keys * workload.key_words + pages * workload.scale_words)
-    for request, new in enumerate(workload.new):
-        total += workload.group * new * (dv + 2 * (in_parts[request] - 1) * (dv + 2) * w)
+    d, dv = workload.d, workload.value_dim
+    partial = 2 * (dv + 2) * workload.accumulator_words
+    # rows of all parts are those of each request as often as it has parts
+    total = workload.group * sum(workload.new) * (dv - partial) + (workload.group if workload.sinks else 0)
+    for kind in kinds:
+        passes = -(-kind.rows // tiles.row_tile)
+        read = passes * (kind.keys * workload.key_words + kind.pages * workload.scale_words)
+        total += kind.parts * (kind.rows * (d + partial) + read)
     return workload.kv_heads * total
 
 
-def peak_words(workload: PagedWorkload, parts: tuple[Part, ...], tiles: PagedTiles) -> int:
+def peak_words(workload: PagedWorkload, kinds: tuple[PartKind, ...], tiles: PagedTiles) -> int:
     """The most words held in fast memory at any time."""
     d, dv, w = workload.d, workload.value_dim, workload.accumulator_words
     of_key, of_page, most = widest(workload), workload.scale_words, 0
-    for of_part, span, joins in _kinds_of(workload, parts):
-        rows, keys = min(tiles.row_tile, of_part), min(tiles.key_tile, workload.page_size, span)
+    for kind in kinds:
+        rows, keys = min(tiles.row_tile, kind.rows), min(tiles.key_tile, workload.page_size, kind.keys)
         held = rows * (d + (dv + 3) * w) + rows * keys * w + keys * of_key + of_page
-        most = max(most, held + ((dv + 2) * w if joins else 0))
+        most = max(most, held + ((dv + 2) * w if kind.joins else 0))
     return most + (workload.group if workload.sinks else 0)
-
-
-def _kinds_of(workload: PagedWorkload, parts: tuple[Part, ...]) -> set[tuple[int, int, bool]]:
-    """Rows and keys of a part, and whether it joins results: many requests have few of these."""
-    before: set[int] = set()
-    last = {request: number for number, part in enumerate(parts) for request in part.requests}
-    kinds = set()
-    for number, part in enumerate(parts):
-        joins = any(request in before and last[request] == number for request in part.requests)
-        before.update(part.requests)
-        kinds.add((rows_of(workload, part), part.stop - part.first, joins))
-    return kinds
-
-
-def rows_of(workload: PagedWorkload, part: Part) -> int:
-    """Rows of a part, for one KV head."""
-    new = workload.new
-    return workload.group * sum([new[request] for request in part.requests])
 
 
 def widest(workload: PagedWorkload) -> int:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from operator import index
 from typing import Any
 
@@ -14,6 +15,7 @@ from attenio.page_tree import Integers, PageShape, misplaced_page
 from attenio.quantities import as_count, checked_count, show_count
 
 _MOST, _MOST_PAGES = 2**20, 2**24
+_MOST_NUMBER = 2**62
 _LARGEST = 1e30
 # As wide as keys, as many as query heads, as many bits as a word.
 # No number, so that none which is typed is taken for it.
@@ -106,13 +108,14 @@ class PagedWorkload:
 
     @classmethod
     def of_prefix(cls, prefix: int, *, lengths: tuple[int, ...], page_size: int, **rest: Any) -> "PagedWorkload":
-        """Requests of any lengths whose first ``prefix`` keys are the same pages.
+        """Requests of any lengths whose first ``prefix`` keys are the same pages; with 0 nobody shares.
 
         >>> PagedWorkload.of_prefix(32, lengths=(40, 64), page_size=16, d=8).table
         ((0, 1, 2), (0, 1, 3, 4))
         """
         _check_pages(lengths, page_size)
-        if prefix < 1 or prefix % page_size or prefix > min(lengths):
+        prefix = checked_count("shared prefix", as_count("shared prefix", prefix), least=0)
+        if prefix % page_size or prefix > min(lengths):
             raise InvalidInput(
                 f"a shared prefix of {show_count(prefix, 'key')} is not whole pages of {page_size:,} that all"
                 " requests have;"
@@ -127,7 +130,7 @@ class PagedWorkload:
 
     def _check(self) -> None:
         if len(self.new) != len(self.lengths) or any(n > m for n, m in zip(self.new, self.lengths, strict=True)):
-            new, lengths = show_value(self.new), show_value(self.lengths)
+            new, lengths = (show_value(each if len(each) > 1 else each[0]) for each in (self.new, self.lengths))
             raise InvalidInput(f"new is {new} for lengths {lengths}; give as many, none above its length")
         if self.heads % self.kv_heads:
             heads, of_keys = show_count(self.heads, "query head"), show_count(self.kv_heads, "KV head")
@@ -147,15 +150,19 @@ class PagedWorkload:
     def _check_table(self) -> None:
         if len(self.table) != len(self.lengths):
             raise InvalidInput(f"the table has {len(self.table)} rows for {len(self.lengths)} requests; give one each")
-        for number, (row, begun) in enumerate(zip(self.table, self.begun.tolist(), strict=True)):
-            if len(row) < begun:
-                raise InvalidInput(
-                    f"request {number} has {len(row)} pages for {show_count(self.lengths[number], 'key')}; give"
-                    f" it {begun} of"
-                    f" {self.page_size}"
-                )
-            if min(row) < 0:
-                raise InvalidInput(f"request {number} has page {min(row)}; pages are numbered from 0")
+        short = np.flatnonzero(_lengths_of(self.table) < self.begun)
+        if len(short):
+            number = int(short[0])
+            raise InvalidInput(
+                f"request {number} has {len(self.table[number])} pages for"
+                f" {show_count(self.lengths[number], 'key')}; give it {self.begun[number]} of {self.page_size}"
+            )
+        for number, row in enumerate(self.table):
+            for page in (min(row), max(row)):
+                if not 0 <= page < _MOST_NUMBER:
+                    raise InvalidInput(
+                        f"request {number} has page {page:,}; pages are numbered from 0 up to {_MOST_NUMBER - 1:,}"
+                    )
         wrong = misplaced_page(self.places, self.begun)
         if wrong is not None:
             page, one, other = wrong
@@ -173,8 +180,9 @@ class PagedWorkload:
     def places(self) -> Integers:
         """The table as an array, as wide as the longest request needs."""
         table = np.full((len(self.lengths), int(self.begun.max())), -1, dtype=np.int64)
-        for number, begun in enumerate(self.begun.tolist()):
-            table[number, :begun] = self.table[number][:begun]
+        rows = (row[:begun] for row, begun in zip(self.table, self.begun.tolist(), strict=True))
+        held = np.arange(table.shape[1], dtype=np.int64) < self.begun[:, None]
+        table[held] = np.fromiter(chain.from_iterable(rows), np.int64, count=int(self.begun.sum()))
         return table
 
     @property
@@ -227,11 +235,12 @@ class PagedWorkload:
     @cached_property
     def distinct(self) -> tuple[int, int]:
         """Pages that are read by somebody, and keys that lie in them: each counted once."""
-        held: dict[int, int] = {}
-        for row, length in zip(self.places, self.lengths, strict=True):
-            for place, page in enumerate(row[: -(-length // self.page_size)].tolist()):
-                held[page] = max(held.get(page, 0), min(self.page_size, length - place * self.page_size))
-        return len(held), sum(held.values())
+        requests, places = np.nonzero(self.places >= 0)
+        keys = np.minimum(self.page_size, np.asarray(self.lengths, dtype=np.int64)[requests] - places * self.page_size)
+        pages, which = np.unique(self.places[requests, places], return_inverse=True)
+        most = np.zeros(len(pages), dtype=np.int64)
+        np.maximum.at(most, which, keys)
+        return len(pages), int(most.sum())
 
     @cached_property
     def scores(self) -> int:
@@ -277,7 +286,10 @@ def _counts(name: str, given: Any) -> tuple[int, ...]:
         raise InvalidInput(f"{name} is {show_value(given)}; give whole numbers, one for each request") from None
     if not many:
         raise InvalidInput(f"{name} is empty; give a number for each request")
-    return tuple(checked_count(name, as_count(name, each)) for each in many)
+    # most are numbers already, and there may be a million of them
+    return tuple(
+        each if type(each) is int and 0 < each <= _MOST else checked_count(name, as_count(name, each)) for each in many
+    )
 
 
 def _rows(table: Any) -> Table:
@@ -288,6 +300,11 @@ def _rows(table: Any) -> Table:
         raise InvalidInput(
             f"table is {show_value(table)}; give the pages of each request, such as ((0, 1), (0, 2))"
         ) from None
+
+
+def _lengths_of(table: Table) -> Integers:
+    """Pages of each row."""
+    return np.fromiter(map(len, table), np.int64, count=len(table))
 
 
 def _check_pages(lengths: tuple[int, ...], page_size: int) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.errors import InvalidInput
+from attenio.quantities import show_shape
 from attenio.reference.forward import SCORES_AT_ONCE, Segment, check_shapes, check_sinks, segments, softmax_beside
 from attenio.workload import Workload
 
@@ -50,7 +51,9 @@ def gradients_and_sinks(
     check_sinks(workload, sinks)
     shape = (workload.batch, workload.heads, workload.queries, workload.value_dim)
     if np.shape(do) != shape:
-        raise InvalidInput(f"do has shape {np.shape(do)}; this workload needs (batch, heads, rows, width) = {shape}")
+        raise InvalidInput(
+            f"do has shape {show_shape(np.shape(do))}; this workload needs (batch, heads, rows, width) = {shape}"
+        )
     gradients, d_sinks = Gradients(*(np.zeros(np.shape(x)) for x in (q, k, v))), np.zeros(workload.heads)
     for batch in range(workload.batch):
         for head in range(workload.heads):

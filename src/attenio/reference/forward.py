@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from attenio.errors import InvalidInput
 from attenio.masks import Documents
 from attenio.masks.patterns import Band, Pattern
+from attenio.quantities import show_shape
 from attenio.workload import Workload
 
 Float64 = NDArray[np.float64]
@@ -162,5 +163,6 @@ def check_shapes(q: NDArray[np.generic], k: NDArray[np.generic], v: NDArray[np.g
     for name, (array, shape) in expected.items():
         if np.shape(array) != shape:
             raise InvalidInput(
-                f"{name} has shape {np.shape(array)}; this workload needs (batch, heads, rows, width) = {shape}"
+                f"{name} has shape {show_shape(np.shape(array))};"
+                f" this workload needs (batch, heads, rows, width) = {shape}"
             )

@@ -15,7 +15,7 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.masks import BandMask, Causal, Dense, SlidingWindow, mask_from_text
 from attenio.masks.patterns import Band, band_of
-from attenio.names import check_keywords, checked_kind
+from attenio.names import check_keywords, checked_kind, show_value
 from attenio.quantities import checked_count
 from attenio.workload import checked_lengths
 
@@ -84,7 +84,7 @@ class WeightGradient:
                 f" use {self.dtype.value} or wider"
             )
         if not isinstance(self.scale, int | float | np.number) or not (0 < abs(self.scale) < float("inf")):
-            raise InvalidInput(f"scale is {self.scale!r}; give a finite number other than zero")
+            raise InvalidInput(f"scale is {show_value(self.scale)}; give a finite number other than zero")
 
     @property
     def accumulator_words(self) -> int:

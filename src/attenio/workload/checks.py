@@ -46,14 +46,14 @@ def checked_positive(name: str, value: float) -> float:
     """A finite number above 0."""
     known = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not known or not (0 < value < float("inf")):
-        raise InvalidInput(f"{name} is {value!r}; give a finite number above 0, such as {_EXAMPLES[name]}")
+        raise InvalidInput(f"{name} is {show_value(value)}; give a finite number above 0, such as {_EXAMPLES[name]}")
     return float(value)
 
 
 def check_latent(workload: "Workload") -> None:
     """Values that are part of keys are no wider than these, forward and exact."""
     if not isinstance(workload.values_in_keys, bool):
-        raise InvalidInput(f"values_in_keys is {workload.values_in_keys!r}; give True or False")
+        raise InvalidInput(f"values_in_keys is {show_value(workload.values_in_keys)}; give True or False")
     if not workload.values_in_keys:
         return
     if workload.value_dim > workload.d:

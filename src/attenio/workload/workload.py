@@ -10,7 +10,7 @@ from attenio.errors import InvalidInput
 from attenio.masks import Dense, Mask, SharedPrefix, check_mask, mask_from_text
 from attenio.masks.patterns import Band, Pattern, PrefixedRequests, patterns_of
 from attenio.masks.patterns.lazy import lazy
-from attenio.names import check_keywords, checked_kind
+from attenio.names import check_keywords, checked_kind, show_value
 from attenio.quantities import as_count, checked_count, show_count
 from attenio.workload.checks import check_forms, check_latent, check_reach, checked_lengths, checked_positive
 from attenio.workload.direction import Direction
@@ -128,7 +128,7 @@ class Workload:
         mask = given["mask"]
         chosen_mask = mask_from_text(mask) if isinstance(mask, str) else mask
         if not isinstance(chosen_mask, get_args(Mask)):
-            raise InvalidInput(f"mask is {mask!r}; give a mask from attenio.masks, or text such as 'causal'")
+            raise InvalidInput(f"mask is {show_value(mask)}; give a mask from attenio.masks, or text such as 'causal'")
         object.__setattr__(self, "mask", chosen_mask)
         object.__setattr__(self, "dtype", ElementType.named(given["dtype"]))
         accumulator = given["accumulator"]
@@ -156,7 +156,7 @@ class Workload:
                 f" use {self.dtype.value} or wider"
             )
         if self.scale is not None and not isinstance(self.scale, int | float | np.number):
-            raise InvalidInput(f"scale is {self.scale!r}; give a number, or leave it out")
+            raise InvalidInput(f"scale is {show_value(self.scale)}; give a number, or leave it out")
         if self.scale is not None and not (0 < abs(self.scale) < float("inf")):
             raise InvalidInput(f"scale is {self.scale}; give a finite number other than zero, or leave it out")
         self._check_direction()

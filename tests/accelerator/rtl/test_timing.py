@@ -63,5 +63,9 @@ def test_a_file_without_cells_is_refused(tmp_path: Path) -> None:
     empty.write_text("library (none) { }")
     with pytest.raises(InvalidInput, match="has no cells"):
         read_liberty(empty)
+    for text in ('{"a":', "library (half", "library (half) { cell (one) { area"):
+        empty.write_text(text)
+        with pytest.raises(InvalidInput, match=r"empty.lib (ends in the middle|has no cells)"):
+            read_liberty(empty)
     with pytest.raises(InvalidInput, match="is no file"):
         read_liberty(tmp_path / "missing.lib")

@@ -128,7 +128,7 @@ def test_masks_that_do_not_suit_are_refused_in_a_line(call, mask, says):
 def test_wrong_tensors_are_refused_for_that_with_a_mask_too():
     with pytest.raises(TypeError, match=r"^query is a list"):
         attention([1.0], Q, Q, mask=Documents(lengths=(20,)))
-    with pytest.raises(RuntimeError, match=r"^key has 1 dimensions"):
+    with pytest.raises(RuntimeError, match=r"^key has 1 dimension;"):
         attention(Q, Q[0, 0, 0], Q, mask=Documents(lengths=(20,)))
 
 

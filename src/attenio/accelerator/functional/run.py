@@ -80,7 +80,7 @@ def run_functional(
 
     ``arithmetic`` is half precision, with another exponential if one is named, or exact.
     """
-    _check(plan)
+    check_size(plan)
     hardware = Hardware.of(machine)
     program = program_of(plan, hardware, switches)
     precision = arithmetic if isinstance(arithmetic, Precision) else Precision.HALF
@@ -142,7 +142,8 @@ def _compute(
     assert work.is_done and next(heads, None) is None, "the program ended before its heads did"
 
 
-def _check(plan: Plan) -> None:
+def check_size(plan: Plan) -> None:
+    """Refuse what takes too long to compute, before any number is drawn."""
     checked_kind(plan, Plan, "plan", "a Plan, such as that of plan_for(workload, machine, 'attenio')")
     workload = plan.workload
     if workload.dtype is not ElementType.FP16:

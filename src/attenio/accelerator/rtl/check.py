@@ -12,6 +12,7 @@ import numpy as np
 
 from attenio.accelerator.functional import run_functional
 from attenio.accelerator.functional.heads import heads_of
+from attenio.accelerator.functional.run import check_size
 from attenio.accelerator.rtl.build import built
 from attenio.accelerator.rtl.cxxrtl_model import compile_model
 from attenio.accelerator.rtl.cxxrtl_run import RawRun, driver_text, run_model
@@ -101,6 +102,7 @@ def check(
     design: Design, *, runner: Runner = Runner.CXXRTL, seed: int = 0, optimise: int = 0, vcd: Path | None = None
 ) -> Checked:
     """Build a design, run it on random inputs, and compare."""
+    check_size(design.plan)
     given = row_streams(design, seed) if design.along_rows else streams(design, seed)
     simulated = simulated_steps(design)
     most = 2 * max(step.end for step in simulated) + 64

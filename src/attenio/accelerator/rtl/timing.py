@@ -41,7 +41,10 @@ def read_liberty(path: Path) -> Group:
     text = re.sub(r"/\*.*?\*/", "", path.read_text(errors="replace"), flags=re.DOTALL).replace("\\\n", " ")
     tokens = (match.group().strip('"') if match.group() != '""' else "" for match in _TOKEN.finditer(text))
     outer = Group("file", [])
-    _read(tokens, outer)
+    try:
+        _read(tokens, outer)
+    except StopIteration:
+        raise InvalidInput(f"{path} ends in the middle of a group; give a whole liberty of standard cells") from None
     libraries = outer.all("library")
     if not libraries or not libraries[0].all("cell"):
         raise InvalidInput(f"{path} has no cells; give a liberty of standard cells")

@@ -28,6 +28,7 @@ from attenio.approximation.running.verification import (
 )
 from attenio.errors import InvalidInput
 from attenio.names import check_keywords, show_value
+from attenio.quantities import show_shape
 
 _TYPES = ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64")
 
@@ -217,14 +218,16 @@ def _checked(query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool, enab
             )
         if tensor.dim() < 2 or 0 in tensor.shape:
             raise InvalidInput(
-                f"{name} has shape {tuple(tensor.shape)}; it needs rows and columns, at least one of each"
+                f"{name} has shape {show_shape(tensor.shape)}; it needs rows and columns, at least one of each"
             )
     if len({tensor.dtype for tensor in named.values()}) > 1:
         raise InvalidInput(f"query, key and value are {query.dtype}, {key.dtype}, {value.dtype}; give them one type")
     if query.shape[-1] != key.shape[-1]:
         raise InvalidInput(f"queries have d = {query.shape[-1]} and keys d = {key.shape[-1]}; they must be equal")
     if key.shape[:-1] != value.shape[:-1]:
-        raise InvalidInput(f"keys {tuple(key.shape)} and values {tuple(value.shape)} differ before the last dimension")
+        raise InvalidInput(
+            f"keys {show_shape(key.shape)} and values {show_shape(value.shape)} differ before the last dimension"
+        )
     if is_causal and query.shape[-2] != key.shape[-2]:
         raise InvalidInput(
             f"{query.shape[-2]:,} queries on {key.shape[-2]:,} keys with is_causal: they must be as many;"

@@ -15,6 +15,7 @@ from attenio.approximation.running.sweeps import Heads, Sweep
 from attenio.approximation.running.tensors import ValueRange, certified, sum_length
 from attenio.approximation.running.verification import check_sizes, check_type, check_values, covers, refusal_of_scores
 from attenio.errors import InvalidInput
+from attenio.quantities import show_shape
 
 
 class DecodeState:
@@ -54,7 +55,7 @@ class DecodeState:
         shape = (*key.shape[:-2], key.shape[-1], value.shape[-1])
         if key.shape[:-1] != value.shape[:-1] or 0 in key.shape:
             raise InvalidInput(
-                f"keys {tuple(key.shape)} and values {tuple(value.shape)} are not those of the same tokens"
+                f"keys {show_shape(key.shape)} and values {show_shape(value.shape)} are not those of the same tokens"
             )
         if self._shape and shape != self._shape:
             raise InvalidInput(f"tokens of shape {shape} after tokens of shape {self._shape}; start a new state")
@@ -77,7 +78,9 @@ class DecodeState:
             raise InvalidInput("no token was appended yet; attention to nothing is not defined")
         *heads, d, value_dim = self._shape
         if query.dim() < 2 or query.shape[-1] != d or not share_heads(tuple(query.shape[:-2]), tuple(heads)):
-            raise InvalidInput(f"queries {tuple(query.shape)} do not belong to KV heads {tuple(heads)} with d = {d}")
+            raise InvalidInput(
+                f"queries {show_shape(query.shape)} do not belong to KV heads {tuple(heads)} with d = {d}"
+            )
         keyless = query.new_empty(*heads, 1, d)
         sweep = self._sweep(query, keyless, query.new_empty(*heads, 1, value_dim))
         # both norms are found in float64: d sums of squares, a square root, and a product

@@ -12,6 +12,7 @@ from attenio.approximation.running.formula import SUM_LENGTHS
 from attenio.approximation.running.loading import Tensor
 from attenio.elements import ElementType
 from attenio.errors import InvalidInput
+from attenio.quantities import show_shape
 
 _ROWS = 16384
 # Smaller values would be lost to underflow in sums with features, which the rounding of a certificate does not count.
@@ -112,7 +113,7 @@ def _centre(key: Tensor, centre: "bool | Tensor", dtype: Any) -> Tensor | None:
         heads, _, d = key.shape
         if centre.shape[-1] != d or centre.numel() not in (d, heads * d):
             raise InvalidInput(
-                f"the centre has shape {tuple(centre.shape)}; it takes d = {d} numbers, or {heads} x {d}"
+                f"the centre has shape {show_shape(centre.shape)}; it takes d = {d} numbers, or {heads} x {d}"
             )
         return centre.to(dtype).reshape(-1, 1, d).expand(heads, 1, d)
     if not centre:

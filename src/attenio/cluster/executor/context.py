@@ -27,6 +27,7 @@ from attenio.cluster.partition import Sharding
 from attenio.errors import InvalidInput
 from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.transformers import Layer, instead_of_attention
+from attenio.quantities import show_shape
 
 # What transformers leave out of a loss.
 IGNORED = -100
@@ -58,7 +59,7 @@ class Context:
         """
         if input_ids.dim() != 2 or (labels is not None and labels.shape != input_ids.shape):
             raise InvalidInput(
-                f"input_ids has shape {tuple(input_ids.shape)}; give (batch, tokens), and labels like it"
+                f"input_ids has shape {show_shape(input_ids.shape)}; give (batch, tokens), and labels like it"
             )
         self.tokens = int(input_ids.shape[1])
         mine = self.positions(self.tokens).to(input_ids.device)

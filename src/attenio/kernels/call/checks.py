@@ -11,7 +11,8 @@ from torch.autograd import forward_ad
 
 from attenio.errors import AttenioError, InvalidInput
 from attenio.kernels.call.latent import MOST_KEY_WIDTH, MOST_VALUE_WIDTH, is_latent
-from attenio.names import show_value
+from attenio.names import show_type, show_value
+from attenio.quantities import show_count
 
 # FlashAttention's names that are like no name here, or like another.
 NICKNAMES = {"softmax_scale": "scale"}
@@ -58,7 +59,7 @@ def check_switches(**switches: object) -> None:
     """Raise where one is not True or False: a word that says no would count as yes."""
     for name, given in switches.items():
         if not isinstance(given, bool):
-            raise WrongType(f"{name} is a {type(given).__name__}; give True or False")
+            raise WrongType(f"{name} is {show_type(given)}; give True or False")
 
 
 def checked_number(name: str, given: Any) -> float:
@@ -72,7 +73,7 @@ def checked_number(name: str, given: Any) -> float:
             return math.inf
         except (TypeError, ValueError, RuntimeError):  # whatever a tensor of several numbers raises
             pass
-    raise WrongType(f"{name} is a {type(given).__name__}; give a number")
+    raise WrongType(f"{name} is {show_type(given)}; give a number")
 
 
 def checked_scale(scale: Any, width: int) -> float:
@@ -106,7 +107,9 @@ def check_tensors(
                 " cu_seqlens=)"
             )
         if tensor.dim() < 2:
-            raise TensorMismatch(f"{name} has {tensor.dim()} dimensions; give at least two, (tokens, width)")
+            raise TensorMismatch(
+                f"{name} has {show_count(tensor.dim(), 'dimension')}; give at least two, (tokens, width)"
+            )
         if tensor.dtype not in _TYPES:
             raise TensorMismatch(f"{name} is {tensor.dtype}; give float16, bfloat16, float32 or float64")
         if tensor.dtype != query.dtype or tensor.device != query.device:
@@ -131,7 +134,7 @@ def check_tensors(
     if not 0.0 <= dropout_p <= 1.0:
         raise TensorMismatch(f"dropout_p is {dropout_p}; give a probability from 0 to 1")
     if not isinstance(mask, Tensor | NoneType):
-        raise WrongType(f"attn_mask is a {type(mask).__name__}; give a torch.Tensor, or None")
+        raise WrongType(f"attn_mask is {show_type(mask)}; give a torch.Tensor, or None")
     if mask is not None and mask.dtype not in (torch.bool, query.dtype, torch.float32):
         raise TensorMismatch(f"attn_mask is {mask.dtype}; give booleans, or numbers of the query's {query.dtype}")
     if mask is not None and mask.device != query.device:

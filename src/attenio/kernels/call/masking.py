@@ -14,6 +14,8 @@ from attenio.kernels.call.checks import TensorMismatch
 from attenio.kernels.call.packing import packed_by, segment_ranges
 from attenio.kernels.call.visibility import UNBOUNDED, Visibility
 from attenio.masks import BlockSparse
+from attenio.names import show_value
+from attenio.quantities import show_shape
 
 
 def visibility_of(query: Tensor, key: Tensor, asked: CallArguments, batch: tuple[int, ...]) -> Visibility:
@@ -57,7 +59,9 @@ def _window(window: Any) -> tuple[int, int]:
     try:
         sides = tuple(map(_whole, window)) if pair else (_whole(window) - 1, 0)
     except TypeError:  # also what a mask would be compared with, and give something for
-        raise InvalidInput(f"window is {window!r}; give a whole number of keys, or two, (left, right)") from None
+        raise InvalidInput(
+            f"window is {show_value(window)}; give a whole number of keys, or two, (left, right)"
+        ) from None
     if not pair and sides[0] < 0:
         raise InvalidInput(f"window is {window}; give at least 1 key, or (left, right)")
     if len(sides) != 2 or min(sides) < -1:
@@ -100,7 +104,7 @@ def _check_blocks(blocks: BlockSparse, queries: int, keys: int) -> None:
     needed = -(-queries // blocks.query_block), -(-keys // blocks.key_block)
     if blocks.array.shape != needed:
         raise InvalidInput(
-            f"block_mask has {blocks.array.shape} blocks of {blocks.query_block} x {blocks.key_block};"
+            f"block_mask has {show_shape(blocks.array.shape)} blocks of {blocks.query_block} x {blocks.key_block};"
             f" {queries:,} queries and {keys:,} keys need {needed}"
         )
 
@@ -110,7 +114,7 @@ def _four(mask: Tensor, query: Tensor, keys: int, batch: tuple[int, ...]) -> Ten
     shape = (*batch, query.shape[1], query.shape[2], keys)
     ends = zip(reversed(mask.shape), reversed(shape), strict=False)
     if mask.dim() > len(shape) or any(size not in (1, whole) for size, whole in ends):
-        raise TensorMismatch(f"attn_mask has shape {tuple(mask.shape)}; it must broadcast to {shape}")
+        raise TensorMismatch(f"attn_mask has shape {show_shape(mask.shape)}; it must broadcast to {shape}")
     if mask.dim() == len(shape) == 4:
         return mask
     if mask.dim() <= 4 and len(shape) <= 4:

@@ -13,6 +13,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from attenio.errors import InvalidInput
 from attenio.kernels.call.watching import has_values
+from attenio.names import show_type
+from attenio.quantities import show_shape
 
 Pair: TypeAlias = tuple[Tensor, Tensor]
 _WANTED = {
@@ -49,7 +51,7 @@ def _pair(name: str, given: Any, query: Tensor) -> Pair:
     pair = tuple(given) if isinstance(given, tuple | list) else (given, given)
     if len(pair) != 2 or not all(isinstance(each, Tensor) for each in pair):
         raise InvalidInput(
-            f"{name} is a {type(given).__name__}; give {_WANTED[name]}, or two of them, of queries and of keys"
+            f"{name} is {show_type(given)}; give {_WANTED[name]}, or two of them, of queries and of keys"
         )
     for each in pair:
         if each.is_floating_point() or each.is_complex() or (each.dtype == torch.bool and name == "cu_seqlens"):
@@ -88,7 +90,7 @@ def _checked_ids(name: str, pair: Pair, query: Tensor, key: Tensor) -> Pair:
     for each, like, what in zip(pair, (query, key), ("queries", "keys"), strict=True):
         if not _are_ids(each, like):
             raise InvalidInput(
-                f"{name} has shape {tuple(each.shape)} for {like.shape[2]:,} {what};"
+                f"{name} has shape {show_shape(each.shape)} for {like.shape[2]:,} {what};"
                 f" give one id a token: ({like.shape[2]},) or ({like.shape[0]}, {like.shape[2]})"
                 + (", or cumulative lengths as cu_seqlens=" if name == "segments" else "")
             )

@@ -29,6 +29,7 @@ from attenio.masks import (
     SlidingWindow,
     check_mask,
 )
+from attenio.names import show_type
 
 # What a mask says, so that nothing else may: the names of arguments.
 _SAID = ("is_causal", "window", "cu_seqlens", "segments", "block_mask", "prefix")
@@ -45,7 +46,7 @@ def arguments_of(mask: Any, query: Any, key: Any, others: CallArguments) -> Call
     """What a mask says of these queries and keys, as arguments, once no other argument says the same."""
     if not isinstance(mask, Mask):
         give = "it as attn_mask" if isinstance(mask, Tensor) else "one of attenio.masks, such as SlidingWindow(width=8)"
-        raise WrongType(f"mask is a {type(mask).__name__}; give {give}")
+        raise WrongType(f"mask is {show_type(mask)}; give {give}")
     for name in _SAID:
         given = getattr(others, name)
         if given is not None and given is not False:

@@ -9,6 +9,7 @@ from attenio.errors import InvalidInput
 from attenio.kernels.call.arguments import Window
 from attenio.kernels.call.checks import TensorMismatch, WrongType, checked_number
 from attenio.names import show_value
+from attenio.quantities import show_shape
 
 BOTTOM_RIGHT, TOP_LEFT = "bottom-right", "top-left"
 
@@ -29,7 +30,7 @@ def scores_of(query: Tensor, sinks: Tensor | None, softcap: float | None) -> Sco
             raise WrongType(f"sinks is {kind}; give a tensor of floating point numbers, one for each query head")
         if sinks.shape != (heads,):
             raise TensorMismatch(
-                f"sinks has shape {tuple(sinks.shape)}; give one logit for each of {heads} query heads"
+                f"sinks has shape {show_shape(sinks.shape)}; give one logit for each of {heads} query heads"
             )
         if sinks.device != query.device:
             raise TensorMismatch(f"sinks is on {sinks.device} and query on {query.device}; move one of them")

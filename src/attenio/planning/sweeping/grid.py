@@ -15,6 +15,7 @@ from attenio.elements import ElementType
 from attenio.errors import InvalidInput
 from attenio.machine import LARGEST_MEMORY_BYTES, Boundary, Machine
 from attenio.masks import Mask, mask_from_text
+from attenio.names import show_value
 from attenio.planning.sweeping.cases import Ints
 from attenio.quantities import as_count, as_size, checked_count
 from attenio.workload import Direction, Workload
@@ -59,7 +60,8 @@ class SweepGrid:
         for each in fields(self):
             values, alike = getattr(self, each.name), each.name in ("direction", "values_in_keys", "sinks")
             if not alike and (isinstance(values, str) or not isinstance(values, Iterable)):
-                raise InvalidInput(f"{each.name} of a sweep is {values!r}; give a list, such as [{values!r}]")
+                shown = show_value(values)
+                raise InvalidInput(f"{each.name} of a sweep is {shown}; give a list, such as [{shown}]")
             if not alike:
                 self._keep(each.name, list(values))
         if bool(self.n) == bool(self.queries or self.keys):

@@ -12,6 +12,7 @@ from attenio.kernels.call.pages.bits import rounded, scales_for
 from attenio.kernels.call.pages.book import Changes, PageBook
 from attenio.kernels.call.pages.problem import MOST_PAGE, REDUCED
 from attenio.kernels.call.pages.table import PageTable
+from attenio.quantities import show_shape
 
 
 class PagedCache:
@@ -134,7 +135,7 @@ class PagedCache:
             wanted = (len(requests), pool.shape[2], key.shape[2] if key.dim() == 4 else -1, pool.shape[3])
             if tuple(given.shape) != wanted:
                 raise TensorMismatch(
-                    f"{name} is {tuple(given.shape)}; give (requests, KV heads, new tokens, width), {wanted}"
+                    f"{name} is {show_shape(given.shape)}; give (requests, KV heads, new tokens, width), {wanted}"
                 )
             if given.requires_grad and torch.is_grad_enabled():
                 raise InvalidInput(f"{name} requires a gradient, and a cache keeps none; append under torch.no_grad()")

@@ -17,7 +17,7 @@ from attenio.page_tree import Integers
 from attenio.paging.bounds import compulsory_page_words
 from attenio.paging.workload import PagedWorkload
 from attenio.plain_values import plain_fields
-from attenio.quantities import show_words
+from attenio.quantities import show_digits, show_words
 
 _ELEMENTS = {
     torch.float32: ElementType.FP32, torch.float16: ElementType.FP16, torch.bfloat16: ElementType.BF16
@@ -85,13 +85,14 @@ class PagedExplanation:
             *(f"{'tree' if not at else '':<10} {line}" for at, line in enumerate(str(tree).splitlines())),
             f"moves      {show_words(tree.moved_words)}: {tree.key_words:,} of keys and values,"
             f" {tree.partial_words:,} of partial results and queries read again",
-            f"apart      {show_words(tree.apart_words)}, a factor of {tree.apart_words / max(1, tree.moved_words):.3g}",
+            f"apart      {show_words(tree.apart_words)},"
+            f" a factor of {show_digits(tree.apart_words / max(1, tree.moved_words))}",
             f"runs       {self.runs}",
         ]
         if self.bound is not None:
             factor = self.total_words / self.bound.words
             least = f"at least   {show_words(self.bound.words)} ({self.bound.theorem}) with queries and outputs"
-            lines.insert(-1, f"{least}; these are {self.total_words:,}, a factor of {factor:.3g}")
+            lines.insert(-1, f"{least}; these are {self.total_words:,}, a factor of {show_digits(factor)}")
         return "\n".join([*lines, *(f"note       {note}" for note in self.notes)])
 
 

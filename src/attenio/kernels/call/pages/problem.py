@@ -13,8 +13,9 @@ from attenio.kernels.call.arguments import CallArguments
 from attenio.kernels.call.checks import TensorMismatch, WrongType, check_switches, checked_scale, refuse_tangents
 from attenio.kernels.call.pages.table import PageTable, check_shapes
 from attenio.kernels.call.scores import aligned, scores_of
-from attenio.names import show_value
+from attenio.names import show_type, show_value
 from attenio.page_tree import Integers
+from attenio.quantities import show_shape
 
 MOST_PAGE = 256
 MOST_WIDTH = 256
@@ -115,7 +116,7 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> No
     tensors = {"query": query, "key": key, "value": value}
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor) or tensor.is_nested or tensor.layout != torch.strided:
-            raise WrongType(f"{name} is a {type(tensor).__name__}; give a dense torch.Tensor")
+            raise WrongType(f"{name} is {show_type(tensor)}; give a dense torch.Tensor")
         if tensor.device != query.device:
             raise TensorMismatch(f"query is on {query.device} and {name} on {tensor.device}; move one of them")
     if query.dim() not in (3, 4) or key.dim() != 4 or value.dim() != 4:
@@ -126,7 +127,7 @@ def _check_tensors(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> No
         )
     if key.shape[:3] != value.shape[:3] or query.shape[-1] != key.shape[-1]:
         raise TensorMismatch(
-            f"pages of keys are {tuple(key.shape)}, of values {tuple(value.shape)}, and queries"
+            f"pages of keys are {show_shape(key.shape)}, of values {show_shape(value.shape)}, and queries"
             f" {query.shape[-1]} wide; make pages, keys and KV heads equal, and queries as wide as keys"
         )
     heads, kv_heads = int(query.shape[-3]), int(key.shape[2])
@@ -172,8 +173,8 @@ def _check_types(query: Tensor, key: Tensor, value: Tensor, scales: Any) -> None
     for each in scales:
         if each.shape != shape or each.dtype != torch.float32 or each.device != key.device:
             raise TensorMismatch(
-                f"page_scales has {tuple(each.shape)} in {each.dtype} on {each.device}; give one factor a page and"
-                f" KV head, {tuple(shape)} in float32 on {key.device}"
+                f"page_scales has {show_shape(each.shape)} in {each.dtype} on {each.device}; give one factor a page and"
+                f" KV head, {show_shape(shape)} in float32 on {key.device}"
             )
 
 
@@ -208,7 +209,7 @@ def _starts(given: Any, query: Tensor, requests: int) -> tuple[Tensor | None, In
     if given is None:
         if query.dim() != 4 or query.shape[0] != requests:
             raise TensorMismatch(
-                f"query is {tuple(query.shape)} and pages has {requests:,} requests; give (requests, heads, new"
+                f"query is {show_shape(query.shape)} and pages has {requests:,} requests; give (requests, heads, new"
                 " tokens, d), or tokens of all requests in one sequence with cu_seqlens="
             )
         new = int(query.shape[2])
@@ -221,7 +222,7 @@ def _starts(given: Any, query: Tensor, requests: int) -> tuple[Tensor | None, In
     tokens = int(query.shape[-2])
     if query.dim() == 4 and query.shape[0] != 1:
         raise TensorMismatch(
-            f"query is {tuple(query.shape)}; with cu_seqlens= give (heads, tokens, d), or a batch of 1"
+            f"query is {show_shape(query.shape)}; with cu_seqlens= give (heads, tokens, d), or a batch of 1"
         )
     if given.device.type == "cuda":
         return given.to(torch.int32).contiguous(), None, tokens
