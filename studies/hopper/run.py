@@ -74,7 +74,7 @@ def measured(case: Case) -> dict[str, Any]:
         if error is not None and name != SAME_BYTES:
             found[name]["max_abs_error"] = error(output)
         del output
-    wake(0.1)  # what was compiled since the last case left the GPU at rest
+    warm(graphs)
     for name, samples in samples_in_turns(graphs, repeats=REPEATS[case.part], seed=SEED).items():
         found[name]["samples_ms"] = samples
     del graphs, calls
@@ -104,6 +104,18 @@ def sampled(case: Case, row: dict[str, Any]) -> None:
         except Exception as problem:  # whatever another library raises, the run goes on
             row["contenders"][name] = {"refused": (str(problem).splitlines() or ["refused"])[0][:120]}
     compared(row, case.flops)
+
+
+def warm(graphs: dict[str, tuple[torch.cuda.CUDAGraph, int]], seconds: float = 0.1) -> None:
+    """Contenders in turns for a moment: what was compiled since the last case left the GPU at rest.
+
+    Large products in their place would leave it at lower clocks than any short contender brings about by itself.
+    """
+    until = time.monotonic() + seconds
+    while graphs and time.monotonic() < until:
+        for graph, _ in graphs.values():
+            graph.replay()
+        torch.cuda.synchronize()
 
 
 def wake(seconds: float = 0.5) -> None:
