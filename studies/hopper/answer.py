@@ -51,10 +51,17 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-All rows of the front runner are of one machine, at 7cc0f40e, forward in one run and backward in the next, and all odd
-forms of one run, at 61133412. From run to run the
+All rows of the front runner, of short heads and of odd forms are of one run, at 473583a2. From run to run the
 ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were lent, one ran 16K full heads of
 128 columns backward at 0.970, the next two, with kernels that take fewer instructions, at 0.924 and 0.952.
+
+**How a GPU is woken matters to short calls**, and to ours more than to others. In the run that is shown it rested while
+FlashAttention-4 was compiled between the cases, and was then woken by 0.1 s of the contenders themselves. Two of 40 odd
+forms are under 0.9: 0.899 at 12 us and 0.887 at 70 us, where an earlier run had 1.03 and 0.96 with the same kernel
+forward (run 62 of `tuning.json`). Another run of the same day woke it by large products: the front runner was at 1.063
+and 1.238, the least 0.985 and 0.991, all rates 2 to 8 percent lower; short heads at 1.206, the least 0.982, and 1.409.
+Why others lose less at rest is not known. The study wakes the GPU by products now, as in a model they come before
+attention; odd forms were not measured so.
 
 **Graphs held stand-ins.** A call of a new size may run on a kernel that is compiled already, until the best one is; and
 until 30399f60 a graph of it could be captured before that. Since then what is timed waits for the best kernel. Full
@@ -62,8 +69,9 @@ forward heads were concerned most, whose best kernel has no masks and is compile
 went from 0.934 to 0.964, widths of 48 and 168 columns from 0.981 and 0.972 to 0.999 and 1.000. So rows at e3826e86 may
 be less than what we reach, and not more.
 
-**One of 96 cases is under 0.97**: gradients of 1,024 causal tokens of 128 columns, 0.967 (0.974 and 0.988 in other
-runs). Of its 478 us 75 go into delta, D and clearing the accumulators of dQ, 55 into converting them, at 85 percent of
+**Gradients of 1,024 causal tokens of 128 columns** were the last under 0.97, at 0.967; they are at 1.010, and were at
+0.991 in another run, since rows of more than 64 columns are prepared by eight warps and not by four: alone, that takes
+49 us in place of 57 (run 62). Of the 478 us before 75 go into delta, D and clearing the accumulators of dQ, 55 into converting them, at 85 percent of
 the rate of the memory, and 340 into the gradients. A pass that clears nothing, and so is wrong, takes 20 us less: that
 was the prediction for idle warps that clear the accumulators of the next heads while these are computed, so that zeros
 need not leave L2. Measured: 6 us more causal, since a block waits for the warps that clear; and full heads of 1,024

@@ -74,7 +74,7 @@ def measured(case: Case) -> dict[str, Any]:
         if error is not None and name != SAME_BYTES:
             found[name]["max_abs_error"] = error(output)
         del output
-    warm(graphs)
+    wake(0.1)  # what was compiled since the last case left the GPU at rest
     for name, samples in samples_in_turns(graphs, repeats=REPEATS[case.part], seed=SEED).items():
         found[name]["samples_ms"] = samples
     del graphs, calls
@@ -106,20 +106,11 @@ def sampled(case: Case, row: dict[str, Any]) -> None:
     compared(row, case.flops)
 
 
-def warm(graphs: dict[str, tuple[torch.cuda.CUDAGraph, int]], seconds: float = 0.1) -> None:
-    """Contenders in turns for a moment: what was compiled since the last case left the GPU at rest.
-
-    Large products in their place would leave it at lower clocks than any short contender brings about by itself.
-    """
-    until = time.monotonic() + seconds
-    while graphs and time.monotonic() < until:
-        for graph, _ in graphs.values():
-            graph.replay()
-        torch.cuda.synchronize()
-
-
 def wake(seconds: float = 0.5) -> None:
-    """Products for a moment: a GPU that has rested is measured at other clocks than one at work."""
+    """Products for a moment: a GPU that has rested is measured at other clocks than one at work, as in a model.
+
+    Replays of the contenders instead do not wake it: after them short calls of ours took up to 15 percent longer.
+    """
     square = torch.randn(8192, 8192, device="cuda").bfloat16()
     until = time.monotonic() + seconds
     while time.monotonic() < until:
