@@ -71,13 +71,13 @@ be less than what we reach, and not more.
 
 **Gradients of 1,024 causal tokens of 128 columns** were the last under 0.97, at 0.967; they are at 1.010, and were at
 0.991 in another run, since rows of more than 64 columns are prepared by eight warps and not by four: alone, that takes
-49 us in place of 57 (run 62). Of the 478 us before 75 go into delta, D and clearing the accumulators of dQ, 55 into converting them, at 85 percent of
-the rate of the memory, and 340 into the gradients. A pass that clears nothing, and so is wrong, takes 20 us less: that
-was the prediction for idle warps that clear the accumulators of the next heads while these are computed, so that zeros
-need not leave L2. Measured: 6 us more causal, since a block waits for the warps that clear; and full heads of 1,024
-tokens took 1,459 in place of 670, since every head waits for the one before it. It is not taken. Programs that take
-whole heads need 560, and other numbers of heads together, or two launches, 1 to 50 percent more (run 58 of
-`tuning.json`). Between its launches the GPU waits for 0.1 to 0.6 us (run 59).
+49 us in place of 57 (run 62). Of the 478 us before 75 go into delta, D and clearing the accumulators of dQ, 55 into
+converting them, at 85 percent of the rate of the memory, and 340 into the gradients. A pass that clears nothing, and so
+is wrong, takes 20 us less: that was the prediction for idle warps that clear the accumulators of the next heads while
+these are computed, so that zeros need not leave L2. Measured: 6 us more causal, since a block waits for the warps that
+clear; and full heads of 1,024 tokens took 1,459 in place of 670, since every head waits for the one before it. It is
+not taken. Programs that take whole heads need 560, and other numbers of heads together, or two launches, 1 to 50
+percent more (run 58 of `tuning.json`). Between its launches the GPU waits for 0.1 to 0.6 us (run 59).
 
 **Consumers that run the same code**, half as much of it, at 128 columns (run 54): long full heads take 1 to 3 percent
 longer, causal ones up to 2, short ones as long. NVRTC compiles it in half of the time. Programs that take whole heads

@@ -60,18 +60,19 @@ to 13 percent for causal heads of up to 256 tokens (run 53).
 
 **Two short forward cases of 24 are behind cuDNN** in the run that is shown: 256 causal tokens of 128 columns, 59.6 us
 where cuDNN takes 56.7, and 128 tokens of 64 columns, by a thousandth. In a run woken by products these were at 1.027
-and 1.098, and one other at 0.982, 256 full tokens of 128 columns (1.042 here). An elementwise kernel that reads three tensors of its size and writes one takes 47.2 us: that is the roofline,
-and 80 to 84 percent of the time. From one H200 to the next these ratios move by 3 percent: 256 causal tokens were at
-1.018 on the machine of run 60 of `tuning.json`, 0.991 and 0.995 in two runs on another whose GPU was at work, and 0.917
-in a first one there, whose processor compiled FlashAttention-4's kernels between the cases while the GPU rested (four
-cases were lower by 6 to 9 percent). Tiles that let three blocks of 128 columns share an SM cannot be compiled: each thread would
-have 80 registers before the warpgroups share them out, and products need 94. To free Q after the last product that
-reads it, before the softmax, changed nothing beyond that noise: 0.4 to 1.3 percent more or less (run 60). Three things
-gained a little (there were four cases, at 0.972 to 0.992): statistics of rows, 0.8 to 1.6 percent of the bytes, are not
-written where nobody wants them; the next entry of a list is read while the present one is computed; and a launch is
-prepared while the one before it ends, 0.2 to 0.4 us. To let its blocks begin while those of the one before still run
-gained 0.6 us at 128 tokens of 128 columns, and lost up to 1.4 causal and 8 where three blocks share an SM: blocks of
-the next launch are not spread evenly then.
+and 1.098, and one other at 0.982, 256 full tokens of 128 columns (1.042 here). An elementwise kernel that reads three
+tensors of its size and writes one takes 47.2 us: that is the roofline, and 80 to 84 percent of the time. From one H200
+to the next these ratios move by 3 percent: 256 causal tokens were at 1.018 on the machine of run 60 of `tuning.json`,
+0.991 and 0.995 in two runs on another whose GPU was at work, and 0.917 in a first one there, whose processor compiled
+FlashAttention-4's kernels between the cases while the GPU rested (four cases were lower by 6 to 9 percent). Tiles that
+let three blocks of 128 columns share an SM cannot be compiled: each thread would have 80 registers before the
+warpgroups share them out, and products need 94. To free Q after the last product that reads it, before the softmax,
+changed nothing beyond that noise: 0.4 to 1.3 percent more or less (run 60). Three things gained a little (there were
+four cases, at 0.972 to 0.992): statistics of rows, 0.8 to 1.6 percent of the bytes, are not written where nobody wants
+them; the next entry of a list is read while the present one is computed; and a launch is prepared while the one before
+it ends, 0.2 to 0.4 us. To let its blocks begin while those of the one before still run gained 0.6 us at 128 tokens of
+128 columns, and lost up to 1.4 causal and 8 where three blocks share an SM: blocks of the next launch are not spread
+evenly then.
 
 **Short gradients.** By profile the kernels that clear and convert accumulators of dQ took 98 to 113 us of 227 to 345 at
 128 to 512 tokens and 128 columns, at the rate of the memory. A program that takes all keys of a head stores the first
