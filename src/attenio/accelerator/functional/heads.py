@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.masks import SharedPrefix
-from attenio.masks.patterns import Pattern
+from attenio.masks.patterns import Band, Pattern
 from attenio.planning import Dataflow, Plan
 from attenio.planning.costs import problems_of
+from attenio.planning.plan import takes_heads_as_rows
 from attenio.reference.forward import segments
 from attenio.workload import Workload
 
@@ -20,9 +21,12 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Head:
-    """Rows of one head, or of several heads that are stacked, and the keys that they meet, as places in the inputs."""
+    """Rows of one head, or of several heads that are stacked, and the keys that they meet, as places in the inputs.
 
-    heads: tuple[int, ...]
+    ``row_heads`` has a line of rows for each that is stacked; heads of a group may also be rows of one line.
+    """
+
+    row_heads: Indices
     kv_head: int
     row_batches: Indices
     row_positions: Indices
@@ -32,8 +36,7 @@ class Head:
 
     def queries(self, q: Floats) -> NDArray[np.float64]:
         """Their rows of queries, outputs or gradients: heads, rows, width."""
-        taken = [q[self.row_batches, head, self.row_positions] for head in self.heads]
-        return np.stack(taken).astype(np.float64)
+        return q[self.row_batches, self.row_heads, self.row_positions].astype(np.float64)
 
     def keys(self, k: Floats) -> NDArray[np.float64]:
         """Their keys or values: keys, width."""
@@ -41,13 +44,12 @@ class Head:
 
     def store(self, output: Floats, rows: slice, values: NDArray[np.float64]) -> None:
         """Put some rows of all heads (heads, rows, width) where they belong."""
-        for head, each in zip(self.heads, values, strict=True):
-            output[self.row_batches[rows], head, self.row_positions[rows]] = each
+        output[self.row_batches[rows], self.row_heads[:, rows], self.row_positions[rows]] = values
 
 
 def heads_of(plan: Plan) -> Iterator[Head]:
     """Every head of the plan's program."""
-    workload = plan.workload
+    workload, as_rows = plan.workload, takes_heads_as_rows(plan.workload, plan.dataflow)
     most = {
         Dataflow.STACKED_GROUPS: plan.tiles.get("head_tile", 1),
         Dataflow.KEY_STATIONARY: workload.group,
@@ -60,13 +62,14 @@ def heads_of(plan: Plan) -> Iterator[Head]:
         for places in _sequences(plan):
             for kv_head in range(workload.kv_heads):
                 for stack in group:
-                    heads = tuple(kv_head * workload.group + member for member in stack)
+                    heads = kv_head * workload.group + np.array(stack, dtype=np.int64)
                     for pattern, rows, keys in places:
+                        batches, positions = (np.tile(each, len(heads)) if as_rows else each for each in rows)
                         yield Head(
-                            heads=heads,
+                            row_heads=np.repeat(heads, len(rows[0])).reshape(1 if as_rows else len(heads), -1),
                             kv_head=kv_head,
-                            row_batches=rows[0],
-                            row_positions=rows[1],
+                            row_batches=batches,
+                            row_positions=positions,
                             key_batches=keys[0],
                             key_positions=keys[1],
                             pattern=pattern,
@@ -92,8 +95,15 @@ def _sequences(plan: Plan) -> Iterator[list[_Places]]:
             (pattern, places(segment.rows), places(segment.keys))
             for pattern, _ in problems_of(workload, plan.dataflow).counts.patterns
             for segment in segments(workload)
-            if segment.pattern == pattern
+            if _stacked_pattern(plan, segment.pattern) == pattern
         ]
+
+
+def _stacked_pattern(plan: Plan, pattern: Pattern) -> Pattern:
+    """The pattern of a head's rows as the program has it, where heads of a group may be rows of one."""
+    if not takes_heads_as_rows(plan.workload, plan.dataflow):
+        return pattern
+    return Band.dense(plan.workload.group * pattern.rows, pattern.keys)
 
 
 def _stacked_requests(workload: Workload, prefix: int) -> _Places:

@@ -40,7 +40,7 @@ class QueryTiles:
     def _tile_of(self, rows: int) -> Tile:
         """The tile under way, or the next one with so many rows."""
         if self._tile is None:
-            pattern, stacked = self._head.pattern, len(self._head.heads)
+            pattern, stacked = self._head.pattern, len(self._head.row_heads)
             stop = self._at + rows // stacked
             needed = pattern.needed_keys(self._at, stop)
             if len(needed):
@@ -53,7 +53,7 @@ class QueryTiles:
 
     def _store(self) -> None:
         assert self._tile is not None
-        outputs = self._tile.outputs.astype(np.float64).reshape(len(self._head.heads), -1, self._v.shape[1])
+        outputs = self._tile.outputs.astype(np.float64).reshape(len(self._head.row_heads), -1, self._v.shape[1])
         stop = self._at + outputs.shape[1]
         self._head.store(self._output, slice(self._at, stop), outputs)
         self._at, self._tile = stop, None
