@@ -130,7 +130,7 @@ static char *map_of(Map *map, uint64_t address)
 {
     size_t place = (address >> ALLOCATED_BITS ^ address >> (ALLOCATED_BITS + 6)) % KEPT_MAPS;
     char *kept = map->maps + place * MAP_BYTES;
-    if (map->addresses[place] == address)
+    if (address && map->addresses[place] == address)
         return kept;
     PyObject *encoded = PyObject_CallFunction(map->encode, "K", (unsigned long long)address);
     if (!encoded)
@@ -139,7 +139,8 @@ static char *map_of(Map *map, uint64_t address)
     if (from) {
         memcpy(kept, from, MAP_BYTES);
         map->addresses[place] = address;
-    }
+    } else if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "a tensor map at no address");
     Py_DECREF(encoded);
     return from ? kept : NULL;
 }
@@ -164,15 +165,17 @@ static PyObject *play(PyObject *object, PyObject *arguments, PyObject *named)
     char room[ROOM + LINE], *free = (char *)(((uintptr_t)room + LINE - 1) / LINE * LINE), *begins[MOST_STEPS];
     if (!PyArg_ParseTuple(arguments, "O!K", &PyTuple_Type, &given, &stream))
         return NULL;
-    if (PyTuple_GET_SIZE(given) < self->tensors || PyTuple_GET_SIZE(given) > MOST_TENSORS) {
-        PyErr_SetString(PyExc_ValueError, "too few tensors, or too many");
+    if (PyTuple_GET_SIZE(given) < self->tensors) {
+        PyErr_SetString(PyExc_ValueError, "too few tensors");
         return NULL;
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++)
-        if (known.pointer(handle_of(PyTuple_GET_ITEM(given, i)), &tensors[i])) {
-            PyErr_SetString(PyExc_ValueError, "a tensor without an address");
+    for (int i = 0; i < self->tensors; i++) {
+        PyObject *tensor = PyTuple_GET_ITEM(given, i);
+        if (!PyObject_TypeCheck(tensor, (PyTypeObject *)known.types[0]) || known.pointer(handle_of(tensor), &tensors[i])) {
+            PyErr_SetString(PyExc_ValueError, "no tensor, or one without an address");
             return NULL;
         }
+    }
     for (int s = 0; s < self->steps; s++) {
         Step *step = &self->step[s];
         begins[s] = free, free += (step->bytes + LINE - 1) / LINE * LINE;
@@ -217,7 +220,7 @@ static int fill_pointer(Pointer *pointer, PyObject *from, Py_ssize_t bytes, PyOb
         return 0;
     pointer->offset = offset;
     Py_ssize_t size = encode ? MAP_BYTES : (Py_ssize_t)sizeof(void *);
-    if (pointer->at >= 0 && pointer->at + size <= bytes && pointer->tensor < MOST_TENSORS)
+    if (pointer->at >= 0 && pointer->at <= bytes - size && pointer->tensor < MOST_TENSORS)
         return 1;
     PyErr_SetString(PyExc_ValueError, "a place outside of the parameters");
     return 0;
@@ -251,6 +254,10 @@ static int fill_step(Step *step, PyObject *from)
         step->parameter_at[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(places, i));
         if (PyErr_Occurred())
             return 0;
+        if (step->parameter_at[i] < 0 || step->parameter_at[i] >= step->bytes) {
+            PyErr_SetString(PyExc_ValueError, "a parameter outside of the parameters");
+            return 0;
+        }
     }
     step->parameters = (int)PyTuple_GET_SIZE(places);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pointers); i++, step->pointers++)
