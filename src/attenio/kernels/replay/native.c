@@ -195,6 +195,8 @@ static PyObject *play(PyObject *object, PyObject *arguments, PyObject *named)
     Py_BEGIN_ALLOW_THREADS
     for (int s = 0; s < self->steps && !status; s++) {
         Step *step = &self->step[s];
+        if (!step->programs)
+            continue;
         void *parameters[MOST_PARAMETERS];
         for (int i = 0; i < step->parameters; i++)
             parameters[i] = begins[s] + step->parameter_at[i];
