@@ -93,10 +93,8 @@ static PyObject *form_of(PyObject *self, PyObject *tensors)
     int64_t words[MOST_TENSORS * (1 + 2 * MOST_DIMENSIONS)], *next = words, *list;
     uintptr_t bits = 0;
     void *places[MOST_TENSORS];
-    if (!PyTuple_Check(tensors) || PyTuple_GET_SIZE(tensors) > MOST_TENSORS) {
-        PyErr_SetString(PyExc_TypeError, "form_of() takes a tuple of up to 64 tensors");
-        return NULL;
-    }
+    if (!PyTuple_Check(tensors) || PyTuple_GET_SIZE(tensors) > MOST_TENSORS)
+        return PyErr_Format(PyExc_TypeError, "form_of() takes a tuple of up to 64 tensors");
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); i++) {
         PyObject *tensor = PyTuple_GET_ITEM(tensors, i);
         if (!is_ordinary(tensor))
@@ -165,16 +163,12 @@ static PyObject *play(PyObject *object, PyObject *arguments, PyObject *named)
     char room[ROOM + LINE], *free = (char *)(((uintptr_t)room + LINE - 1) / LINE * LINE), *begins[MOST_STEPS];
     if (!PyArg_ParseTuple(arguments, "O!K", &PyTuple_Type, &given, &stream))
         return NULL;
-    if (PyTuple_GET_SIZE(given) < self->tensors) {
-        PyErr_SetString(PyExc_ValueError, "too few tensors");
-        return NULL;
-    }
+    if (PyTuple_GET_SIZE(given) < self->tensors)
+        return PyErr_Format(PyExc_ValueError, "too few tensors");
     for (int i = 0; i < self->tensors; i++) {
         PyObject *tensor = PyTuple_GET_ITEM(given, i);
-        if (!PyObject_TypeCheck(tensor, (PyTypeObject *)known.types[0]) || known.pointer(handle_of(tensor), &tensors[i])) {
-            PyErr_SetString(PyExc_ValueError, "no tensor, or one without an address");
-            return NULL;
-        }
+        if (!PyObject_TypeCheck(tensor, (PyTypeObject *)known.types[0]) || known.pointer(handle_of(tensor), &tensors[i]))
+            return PyErr_Format(PyExc_ValueError, "no tensor, or one without an address");
     }
     for (int s = 0; s < self->steps; s++) {
         Step *step = &self->step[s];
@@ -214,10 +208,8 @@ static int fill_pointer(Pointer *pointer, PyObject *from, Py_ssize_t bytes, PyOb
 {
     PyObject *ignored;
     long long offset;
-    if (!PyTuple_Check(from)) {
-        PyErr_SetString(PyExc_TypeError, "a place is a tuple");
-        return 0;
-    }
+    if (!PyTuple_Check(from))
+        return PyErr_Format(PyExc_TypeError, "a place is a tuple"), 0;
     if (!PyArg_ParseTuple(from, encode ? "niLO" : "niL", &pointer->at, &pointer->tensor, &offset, encode ? encode : &ignored))
         return 0;
     pointer->offset = offset;
@@ -230,10 +222,8 @@ static int fill_pointer(Pointer *pointer, PyObject *from, Py_ssize_t bytes, PyOb
 
 static int fill_step(Step *step, PyObject *from)
 {
-    if (!PyTuple_Check(from)) {
-        PyErr_SetString(PyExc_TypeError, "a step is a tuple");
-        return 0;
-    }
+    if (!PyTuple_Check(from))
+        return PyErr_Format(PyExc_TypeError, "a step is a tuple"), 0;
     unsigned long long function;
     const char *written;
     PyObject *places, *pointers, *maps;
@@ -242,10 +232,8 @@ static int fill_step(Step *step, PyObject *from)
                           &PyTuple_Type, &maps))
         return 0;
     step->function = (void *)(uintptr_t)function;
-    if (PyTuple_GET_SIZE(places) > MOST_PARAMETERS) {
-        PyErr_SetString(PyExc_ValueError, "too many parameters");
-        return 0;
-    }
+    if (PyTuple_GET_SIZE(places) > MOST_PARAMETERS)
+        return PyErr_Format(PyExc_ValueError, "too many parameters"), 0;
     step->written = PyMem_Malloc(step->bytes + 1);
     step->pointer = PyMem_Calloc(PyTuple_GET_SIZE(pointers) + 1, sizeof *step->pointer);
     step->map = PyMem_Calloc(PyTuple_GET_SIZE(maps) + 1, sizeof *step->map);
@@ -256,10 +244,8 @@ static int fill_step(Step *step, PyObject *from)
         step->parameter_at[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(places, i));
         if (PyErr_Occurred())
             return 0;
-        if (step->parameter_at[i] < 0 || step->parameter_at[i] >= step->bytes) {
-            PyErr_SetString(PyExc_ValueError, "a parameter outside of the parameters");
-            return 0;
-        }
+        if (step->parameter_at[i] < 0 || step->parameter_at[i] >= step->bytes)
+            return PyErr_Format(PyExc_ValueError, "a parameter outside of the parameters"), 0;
     }
     step->parameters = (int)PyTuple_GET_SIZE(places);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pointers); i++, step->pointers++)
