@@ -2,12 +2,15 @@
 
 import ctypes
 import gc
+import os
 import random
 import subprocess
 import sys
+import threading
 import weakref
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -156,7 +159,8 @@ def test_launches_are_handed_over_with_other_addresses(module, driver):
 def test_a_launch_that_fails_is_the_last_and_one_that_cannot_be_written_the_first(module, driver):
     step = (5, 11, 384, 0, False, word(1), (0,), ((0, 0, 0),), ())
     found, tensor = driver(sizes=(8,), fails_at=2), torch.zeros(16)
-    assert module.Launches((step,) * 3)((tensor,), 0) == 2 and len(found.seen) == 2
+    none = (5, 0, *step[2:])  # of which Triton launches nothing, and the driver would complain
+    assert module.Launches((none, step, none, step, step))((tensor,), 0) == 2 and len(found.seen) == 2
 
     def encode(_address):
         raise RuntimeError("cuTensorMapEncodeTiled: CUDA_ERROR_INVALID_VALUE")
@@ -174,6 +178,8 @@ def test_launches_that_do_not_fit_are_refused(module, driver):
         ((fine,) * 17, "too many launches"), (((*fine[:5], bytes(9000), (0,), (), ()),), "too many launches"),
         (((*fine[:7], ((1, 0, 0),), ()),), "outside of the parameters"), (((*fine[:7], ((-1, 0, 0),), ()),), "outside"),
         (((*fine[:7], (), ((0, 0, 0, print),)),), "outside"),
+        (((*fine[:6], (8,), (), ()),), "outside of the parameters"), (((*fine[:6], (-8,), (), ()),), "outside"),
+        (((*fine[:7], ((2**63 - 1, 0, 0),), ()),), "outside"),
         (((*fine[:6], (0,) * 65, (), ()),), "too many parameters"), (((*fine[:7], ((0, 64, 0),), ()),), "outside"),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=said):
@@ -183,9 +189,59 @@ def test_launches_that_do_not_fit_are_refused(module, driver):
             module.Launches(wrong)
     with pytest.raises(ValueError, match="too few tensors"):
         module.Launches((fine,))((), 0)
+    for wrong in (None, 3, torch.Tensor, torch.zeros(4).to_sparse()):
+        with pytest.raises(ValueError, match="no tensor"):
+            module.Launches((fine,))((wrong,), 0)
+    assert module.Launches((fine,))((torch.zeros(16), *[None] * 70), 0) == 0  # of which it reads one
     native.set_up(module, 0)
     with pytest.raises(ValueError, match="no driver"):
         module.Launches((fine,))
+
+
+def test_no_tensor_map_is_taken_for_that_of_no_address(module, driver):
+    found, asked = driver(sizes=(MAP_BYTES,)), []
+    step = (5, 11, 384, 0, False, bytes(MAP_BYTES), (0,), ())
+    for _ in range(2):
+        assert module.Launches(((*step, ((0, -1, 0, encoder(asked)),)),))((), 0) == 0
+    assert asked == [0, 0] and found.seen[0][-1] == found.seen[1][-1] == [word(0) + bytes(range(120))]
+    with pytest.raises(ValueError, match="at no address"):
+        module.Launches(((*step, ((0, -1, 0, lambda address: 0),)),))((), 0)
+
+
+def test_threads_play_the_same_launches(module):
+    here, wrong, encode = threading.local(), [], encoder([])
+
+    @ctypes.CFUNCTYPE(ctypes.c_int, *(ctypes.c_void_p,) * 4)
+    def enqueue(config, function, parameters, extra):
+        at = ctypes.c_void_p.from_address(parameters).value
+        if at % 64 or ctypes.string_at(at, 16) != word(here.first) + bytes(range(8)):
+            wrong.append(at)
+        return ctypes.string_at(at + MAP_BYTES, 8) != word(here.second)
+
+    native.set_up(module, ctypes.cast(enqueue, ctypes.c_void_p).value)
+    step = (5, 11, 384, 0, False, bytes(MAP_BYTES + 8), (0,), ((MAP_BYTES, 1, 0),), ((0, 0, 0, encode),))
+    launches, tensors = module.Launches((step,) * 4), [torch.zeros(512) for _ in range(150)]
+
+    def play(seed):
+        pick = random.Random(seed)
+        for _ in range(300):
+            given = pick.choice(tensors), pick.choice(tensors)
+            here.first, here.second = (each.data_ptr() for each in given)
+            if launches(given, 0) != 0:
+                wrong.append(given)
+
+    every = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(1e-6)
+        threads = [threading.Thread(target=play, args=(seed,)) for seed in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        sys.setswitchinterval(every)
+        native.set_up(module, 0)
+    assert not wrong
 
 
 def test_launches_let_go_of_what_encodes(module, driver):
@@ -243,12 +299,13 @@ def test_where_nobody_can_be_heard_python_listens(module, monkeypatch):
     assert module.is_quiet()
 
 
-def asked_anew(folder, **environment):
-    """What another process says of its compiled module, with a cache of its own."""
-    text = "from attenio.kernels.replay import native; print(native.why_not())"
+def asked_anew(folder, text="", typed="", **environment):
+    """What another process says of its compiled module, with a cache of its own, after it has done something else."""
+    text = f"from attenio.kernels.replay import native; {text}\nprint(native.why_not())"
     known = {"XDG_CACHE_HOME": str(folder), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    known["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
     done = subprocess.run(
-        [sys.executable, "-c", text], env=known | environment, check=True, capture_output=True, text=True
+        [sys.executable, "-c", text], env=known | environment, check=True, capture_output=True, text=True, input=typed
     )
     return done.stdout.strip()
 
@@ -269,7 +326,28 @@ def test_it_says_why_it_is_not_there(module, tmp_path):
     failing.write_text("#!/bin/sh\necho 'out of luck' >&2\nexit 1\n")
     failing.chmod(0o755)
     assert asked_anew(tmp_path, CC=str(failing)) == f"{failing}: out of luck"
+    failing.write_text('#!/bin/sh\nread typed; echo "heard $typed" >&2\nexit 1\n')
+    assert asked_anew(tmp_path, CC=str(failing), typed="a secret\n") == f"{failing}: heard"
+    assert "quotation" in asked_anew(tmp_path, CC="gcc '-O2")
     assert not (tmp_path / "attenio").exists()
+
+
+def test_a_call_within_modes_may_be_the_first(module, tmp_path):
+    mapped = "torch.func.vmap(lambda row: (native.loaded(), row)[1])(torch.zeros(3))"
+    for within in (mapped, "torch.set_default_device('meta')"):  # made, then loaded from disk
+        first = f"import torch; {within}; native.loaded(); torch.set_default_device(None); native.why_not()"
+        assert asked_anew(tmp_path, f"{first}; print(native.loaded().is_quiet())") == "True\nNone"
+
+
+def test_a_call_goes_on_without_what_it_cannot_have(module, monkeypatch):
+    for name, fails in (("cache_folder", RuntimeError("no home")), ("Thread", RuntimeError("no threads"))):
+        with monkeypatch.context() as patched:
+            for each, value in (("_begun", False), ("_module", None), ("_thread", None), ("_tried", threading.Event())):
+                patched.setattr(native, each, value)
+            patched.setattr(native, name, Mock(side_effect=fails) if name == "cache_folder" else Mock())
+            if name == "Thread":
+                native.Thread.return_value.start.side_effect = fails
+            assert native.loaded() is None and native.why_not() == str(fails)
 
 
 def test_a_pytorch_that_keeps_tensors_otherwise_is_left_to_python(module, monkeypatch):

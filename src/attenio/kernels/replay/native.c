@@ -93,10 +93,8 @@ static PyObject *form_of(PyObject *self, PyObject *tensors)
     int64_t words[MOST_TENSORS * (1 + 2 * MOST_DIMENSIONS)], *next = words, *list;
     uintptr_t bits = 0;
     void *places[MOST_TENSORS];
-    if (!PyTuple_Check(tensors) || PyTuple_GET_SIZE(tensors) > MOST_TENSORS) {
-        PyErr_SetString(PyExc_TypeError, "form_of() takes a tuple of up to 64 tensors");
-        return NULL;
-    }
+    if (!PyTuple_Check(tensors) || PyTuple_GET_SIZE(tensors) > MOST_TENSORS)
+        return PyErr_Format(PyExc_TypeError, "form_of() takes a tuple of up to 64 tensors");
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); i++) {
         PyObject *tensor = PyTuple_GET_ITEM(tensors, i);
         if (!is_ordinary(tensor))
@@ -130,7 +128,7 @@ static char *map_of(Map *map, uint64_t address)
 {
     size_t place = (address >> ALLOCATED_BITS ^ address >> (ALLOCATED_BITS + 6)) % KEPT_MAPS;
     char *kept = map->maps + place * MAP_BYTES;
-    if (map->addresses[place] == address)
+    if (address && map->addresses[place] == address)
         return kept;
     PyObject *encoded = PyObject_CallFunction(map->encode, "K", (unsigned long long)address);
     if (!encoded)
@@ -139,7 +137,8 @@ static char *map_of(Map *map, uint64_t address)
     if (from) {
         memcpy(kept, from, MAP_BYTES);
         map->addresses[place] = address;
-    }
+    } else if (!PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "a tensor map at no address");
     Py_DECREF(encoded);
     return from ? kept : NULL;
 }
@@ -164,15 +163,13 @@ static PyObject *play(PyObject *object, PyObject *arguments, PyObject *named)
     char room[ROOM + LINE], *free = (char *)(((uintptr_t)room + LINE - 1) / LINE * LINE), *begins[MOST_STEPS];
     if (!PyArg_ParseTuple(arguments, "O!K", &PyTuple_Type, &given, &stream))
         return NULL;
-    if (PyTuple_GET_SIZE(given) < self->tensors || PyTuple_GET_SIZE(given) > MOST_TENSORS) {
-        PyErr_SetString(PyExc_ValueError, "too few tensors, or too many");
-        return NULL;
+    if (PyTuple_GET_SIZE(given) < self->tensors)
+        return PyErr_Format(PyExc_ValueError, "too few tensors");
+    for (int i = 0; i < self->tensors; i++) {
+        PyObject *tensor = PyTuple_GET_ITEM(given, i);
+        if (!PyObject_TypeCheck(tensor, (PyTypeObject *)known.types[0]) || known.pointer(handle_of(tensor), &tensors[i]))
+            return PyErr_Format(PyExc_ValueError, "no tensor, or one without an address");
     }
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given); i++)
-        if (known.pointer(handle_of(PyTuple_GET_ITEM(given, i)), &tensors[i])) {
-            PyErr_SetString(PyExc_ValueError, "a tensor without an address");
-            return NULL;
-        }
     for (int s = 0; s < self->steps; s++) {
         Step *step = &self->step[s];
         begins[s] = free, free += (step->bytes + LINE - 1) / LINE * LINE;
@@ -192,6 +189,8 @@ static PyObject *play(PyObject *object, PyObject *arguments, PyObject *named)
     Py_BEGIN_ALLOW_THREADS
     for (int s = 0; s < self->steps && !status; s++) {
         Step *step = &self->step[s];
+        if (!step->programs)
+            continue;
         void *parameters[MOST_PARAMETERS];
         for (int i = 0; i < step->parameters; i++)
             parameters[i] = begins[s] + step->parameter_at[i];
@@ -209,15 +208,13 @@ static int fill_pointer(Pointer *pointer, PyObject *from, Py_ssize_t bytes, PyOb
 {
     PyObject *ignored;
     long long offset;
-    if (!PyTuple_Check(from)) {
-        PyErr_SetString(PyExc_TypeError, "a place is a tuple");
-        return 0;
-    }
+    if (!PyTuple_Check(from))
+        return PyErr_Format(PyExc_TypeError, "a place is a tuple"), 0;
     if (!PyArg_ParseTuple(from, encode ? "niLO" : "niL", &pointer->at, &pointer->tensor, &offset, encode ? encode : &ignored))
         return 0;
     pointer->offset = offset;
     Py_ssize_t size = encode ? MAP_BYTES : (Py_ssize_t)sizeof(void *);
-    if (pointer->at >= 0 && pointer->at + size <= bytes && pointer->tensor < MOST_TENSORS)
+    if (pointer->at >= 0 && pointer->at <= bytes - size && pointer->tensor < MOST_TENSORS)
         return 1;
     PyErr_SetString(PyExc_ValueError, "a place outside of the parameters");
     return 0;
@@ -225,10 +222,8 @@ static int fill_pointer(Pointer *pointer, PyObject *from, Py_ssize_t bytes, PyOb
 
 static int fill_step(Step *step, PyObject *from)
 {
-    if (!PyTuple_Check(from)) {
-        PyErr_SetString(PyExc_TypeError, "a step is a tuple");
-        return 0;
-    }
+    if (!PyTuple_Check(from))
+        return PyErr_Format(PyExc_TypeError, "a step is a tuple"), 0;
     unsigned long long function;
     const char *written;
     PyObject *places, *pointers, *maps;
@@ -237,10 +232,8 @@ static int fill_step(Step *step, PyObject *from)
                           &PyTuple_Type, &maps))
         return 0;
     step->function = (void *)(uintptr_t)function;
-    if (PyTuple_GET_SIZE(places) > MOST_PARAMETERS) {
-        PyErr_SetString(PyExc_ValueError, "too many parameters");
-        return 0;
-    }
+    if (PyTuple_GET_SIZE(places) > MOST_PARAMETERS)
+        return PyErr_Format(PyExc_ValueError, "too many parameters"), 0;
     step->written = PyMem_Malloc(step->bytes + 1);
     step->pointer = PyMem_Calloc(PyTuple_GET_SIZE(pointers) + 1, sizeof *step->pointer);
     step->map = PyMem_Calloc(PyTuple_GET_SIZE(maps) + 1, sizeof *step->map);
@@ -251,6 +244,8 @@ static int fill_step(Step *step, PyObject *from)
         step->parameter_at[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(places, i));
         if (PyErr_Occurred())
             return 0;
+        if (step->parameter_at[i] < 0 || step->parameter_at[i] >= step->bytes)
+            return PyErr_Format(PyExc_ValueError, "a parameter outside of the parameters"), 0;
     }
     step->parameters = (int)PyTuple_GET_SIZE(places);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pointers); i++, step->pointers++)

@@ -19,7 +19,7 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.resources import files
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
 import torch
@@ -42,7 +42,7 @@ _WATCHERS = (
     ("torch_cpu", "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv"),
 )
 
-_beginning = Lock()
+_beginning, _tried = Lock(), Event()
 _thread: Thread | None = None
 _module: Any = None
 _begun, _why_not = False, "no call has asked for it"
@@ -64,18 +64,40 @@ def why_not() -> str | None:
 
 
 def _begin() -> None:
-    global _begun, _module, _thread, _why_not
+    global _begun, _thread, _why_not
     with _beginning:
         if _begun:
             return
         if os.environ.get("ATTENIO_NATIVE") == "0":
             _why_not = "ATTENIO_NATIVE=0 asks for none"
-        elif (path := _file()).is_file() and (module := _loaded_from(path)) is not None:
-            _module = module
-        else:
-            _thread = Thread(target=_make, args=(path,), name="attenio-native")
-            _thread.start()
+        else:  # on a thread of its own, which has none of the modes and transforms that this one may be within
+            thread = Thread(target=_load_or_make, name="attenio-native")
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads, or the process ends
+                _why_not = str(error)
+            else:
+                _thread = thread
+                _tried.wait()
         _begun = True
+
+
+def _load_or_make() -> None:
+    """From disk, for which calls wait; or anew, for which they do not."""
+    global _module, _why_not
+    try:
+        path = _file()
+        if path.is_file():
+            _module = _loaded_from(path)
+        _tried.set()
+        if _module is None:
+            _make(path)
+    except subprocess.CalledProcessError as error:
+        _why_not = f"{error.cmd[0]}: {error.stderr.decode(errors='replace').partition(chr(10))[0]}"
+    except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        _why_not = str(error)
+    finally:
+        _tried.set()
 
 
 def _file() -> Path:
@@ -90,22 +112,17 @@ def _source() -> str:
 
 
 def _make(path: Path) -> None:
-    global _module, _why_not
-    try:
-        compiler, headers = _compiler(), Path(sysconfig.get_paths()["include"])
-        if not (headers / "Python.h").is_file():
-            raise LookupError(f"there is no Python.h in {headers}; install the headers of this Python")
-        with tempfile.TemporaryDirectory() as folder:
-            text, made = Path(folder, f"{_NAME}.c"), Path(folder, f"{_NAME}.so")
-            text.write_text(_source(), encoding="utf-8")
-            command = [*compiler, *_OPTIONS, f"-I{headers}", str(text), "-o", str(made)]
-            subprocess.run(command, check=True, capture_output=True)
-            _keep(path, made.read_bytes())
-            _module = _loaded_from(made)
-    except subprocess.CalledProcessError as error:
-        _why_not = f"{error.cmd[0]}: {error.stderr.decode(errors='replace').partition(chr(10))[0]}"
-    except (LookupError, OSError) as error:
-        _why_not = str(error)
+    global _module
+    compiler, headers = _compiler(), Path(sysconfig.get_paths()["include"])
+    if not (headers / "Python.h").is_file():
+        raise LookupError(f"there is no Python.h in {headers}; install the headers of this Python")
+    with tempfile.TemporaryDirectory() as folder:
+        text, made = Path(folder, f"{_NAME}.c"), Path(folder, f"{_NAME}.so")
+        text.write_text(_source(), encoding="utf-8")
+        command = [*compiler, *_OPTIONS, f"-I{headers}", str(text), "-o", str(made)]
+        subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+        _keep(path, made.read_bytes())
+        _module = _loaded_from(made)
 
 
 def _keep(path: Path, made: bytes) -> None:

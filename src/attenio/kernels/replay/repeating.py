@@ -101,8 +101,7 @@ def recalled(tensors: Tensors, dropout_p: Any, options: tuple[Any, ...]) -> Know
 
 def nothing_watches_now() -> bool:
     """What ``nothing_watches`` says, asked in C first."""
-    module = loaded()
-    return (module is not None and not _is_compiling() and module.is_quiet()) or nothing_watches()
+    return (not _is_compiling() and (module := loaded()) is not None and module.is_quiet()) or nothing_watches()
 
 
 def forget() -> None:
