@@ -239,7 +239,7 @@ def raised_at_edges(
     best = known.copy()
     for place, epoch in enumerate(epochs_of(d, value_dim, direction, sums=sums)):
         tried = _strips_for(edges, epoch, np.multiply.outer(_TRIED, fast_words), fast_words)
-        first = np.arange(len(_TRIED))[:, None] == tried.most.argmax(axis=0)
+        first = np.arange(len(_TRIED), dtype=np.int64)[:, None] == tried.most.argmax(axis=0)
         for turn in (first, ~first):  # the most promising first, after which few others have to be tried
             share, some = np.nonzero(turn & (tried.most > best))
             strips = _Strips(*(each[share, some] for each in tried))
