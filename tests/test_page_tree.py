@@ -1,9 +1,11 @@
 """The tree of page tables: what it reads, and that it never moves more than requests apart."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attenio import page_tree as module
 from attenio.page_tree import PageWords, misplaced_page, page_tree
 
 
@@ -55,6 +57,39 @@ def test_where_partial_results_are_free_every_distinct_page_is_read_once(given_t
     shared = {page for row, most in zip(table, whole, strict=True) for page in row[:most]}
     last = sum(int(s - w) for s, w in zip(stop, whole, strict=True))
     assert tree.moved_words == len(shared) + last
+
+
+@given(tables(), st.sampled_from([1, 3, 2**18]))
+def test_a_tree_is_the_same_whether_groups_are_compared_one_by_one_or_together(given_tables, at_once):
+    table, whole, stop = given_tables
+    given_words = words(len(stop), page=100)
+    alone = page_tree(table, whole, stop, given_words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FEW_GROUPS", 0)
+        patch.setattr(module, "_AT_ONCE", at_once)
+        together = page_tree(table, whole, stop, given_words)
+    assert (together.runs, together.own) == (alone.runs, alone.own)
+
+
+@given(tables())
+def test_a_run_stands_before_those_below_it_and_these_before_the_next(given_tables):
+    table, whole, stop = given_tables
+    path = []
+    for run in page_tree(table, whole, stop, words(len(stop), page=100)).runs:
+        assert list(run.requests) == sorted(run.requests)
+        assert run.depth <= len(path)
+        del path[run.depth :]
+        assert run.first == (path[-1].stop if path else 0)
+        assert not path or set(run.requests) <= set(path[-1].requests)
+        path.append(run)
+
+
+def test_pairs_among_many_requests_are_found_together():
+    pairs = np.arange(20_000) // 2
+    table = np.stack([0 * pairs, pairs + 1, np.arange(20_000) + 20_001], axis=1)
+    tree = page_tree(table, np.full(20_000, 2), np.full(20_000, 3), words(20_000, page=100))
+    assert [run.requests for run in tree.runs[:3]] == [tuple(range(20_000)), (0, 1), (2, 3)]
+    assert len(tree.runs) == 10_001 and set(tree.own) == {2}
 
 
 def test_a_tree_of_three_requests_by_hand():

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 # A partial result has a largest score and a sum beside its columns.
 STATISTICS = 2
+# Tables of groups with more entries, or of few groups, are compared group by group, those of others together, so many
+# entries at once.
+_FEW_LOOKS, _FEW_GROUPS, _AT_ONCE = 2**12, 8, 2**18
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,19 +125,78 @@ def page_tree(table: Integers, whole: Integers, stop: Integers, words: PageWords
     are begun.
     """
     own = np.zeros(len(stop), dtype=np.int64)
-    partial = np.asarray(words.partial, dtype=np.int64)
-    runs: list[PageRun] = []
-    # Groups of requests with equal pages before ``at``, of which those from ``first`` on are in no run yet.
-    waiting = [(group, 0, 0, 0) for group in _divided(table, whole, np.arange(len(stop), dtype=np.int64), 0)]
-    while waiting:
-        group, first, at, depth = waiting.pop()
-        end = _common(table, whole, group, at)
-        if (end - first) * (len(group) - 1) * words.page > 2 * int(partial[group].sum()):
-            runs.append(PageRun(requests=tuple(group.tolist()), first=first, stop=end, depth=depth))
-            own[group] = end
-            first, depth = end, depth + 1
-        waiting += [(below, first, end, depth) for below in _divided(table, whole, group, end)]
-    return PageTree(runs=tuple(runs), own=tuple(own.tolist()), stop=tuple(stop.tolist()), words=words)
+    partial, page = np.asarray(words.partial, dtype=np.int64), words.page
+    found: list[tuple[int, int, PageRun]] = []
+    groups = _Groups.of_all(np.arange(len(stop), dtype=np.int64)).divided(table, whole)
+    level = 0
+    while groups is not None:
+        groups.at = _common(table, whole, groups)
+        spent = np.add.reduceat(partial[groups.requests], groups.starts)
+        saved = (groups.at - groups.first) * (groups.sizes - 1)
+        chosen = saved > 2 * (spent // page) + 2 * (spent % page) // page  # that is saved * page > 2 * spent
+        found += groups.runs(chosen, level)
+        own[groups.requests[np.repeat(chosen, groups.sizes)]] = np.repeat(groups.at[chosen], groups.sizes[chosen])
+        groups.first = np.where(chosen, groups.at, groups.first)
+        groups.depth = groups.depth + chosen
+        groups, level = groups.divided(table, whole), level + 1
+    found.sort(key=lambda run: run[:2])
+    return PageTree(
+        runs=tuple(run for _, _, run in found), own=tuple(own.tolist()), stop=tuple(stop.tolist()), words=words
+    )
+
+
+@dataclass
+class _Groups:
+    """Groups of requests, one after the other, each with equal pages before ``at``.
+
+    Pages from ``first`` on are in no run yet, and ``depth`` runs are before them. ``place`` orders groups: those below
+    one lie between it and the next.
+    """
+
+    requests: Integers
+    starts: Integers
+    sizes: Integers
+    at: Integers
+    first: Integers
+    depth: Integers
+    place: Integers
+
+    @classmethod
+    def of_all(cls, requests: Integers) -> "_Groups":
+        """One group."""
+        nothing = np.zeros(1, dtype=np.int64)
+        return cls(requests, nothing, nothing + len(requests), nothing, nothing, nothing, nothing)
+
+    def divided(self, table: Integers, whole: Integers) -> "_Groups | None":
+        """Those that have the same page at ``at`` too, where they are two or more; None if there are none."""
+        of = self.starts.searchsorted(np.arange(len(self.requests), dtype=np.int64), side="right") - 1
+        going_on = whole[self.requests] > self.at[of]
+        requests, of = self.requests[going_on], of[going_on]
+        if len(requests) < 2:
+            return None
+        pages = table[requests, self.at[of]]
+        order = np.lexsort((pages, of))
+        requests, of, pages = requests[order], of[order], pages[order]
+        other = np.ones(len(requests) + 1, dtype=np.bool_)
+        other[1:-1] = (of[1:] != of[:-1]) | (pages[1:] != pages[:-1])
+        edges = other.nonzero()[0]
+        begins, sizes = edges[:-1], edges[1:] - edges[:-1]
+        several = sizes > 1
+        if not several.any():
+            return None
+        above, begins, kept = of[begins[several]], begins[several], several.repeat(sizes)
+        sizes = sizes[several]
+        before = begins - of.searchsorted(above)  # requests of the same group that come first
+        starts = sizes.cumsum() - sizes
+        fields = self.at[above], self.first[above], self.depth[above], self.place[above] + before
+        return _Groups(requests[kept], starts, sizes, *fields)
+
+    def runs(self, chosen: NDArray[np.bool_], level: int) -> Iterator[tuple[int, int, PageRun]]:
+        """The runs of chosen groups, each behind what puts it before those below it."""
+        requests = self.requests.tolist()
+        each = (self.starts, self.starts + self.sizes, self.first, self.at, self.depth, self.place)
+        for start, stop, first, at, depth, place in zip(*(values[chosen].tolist() for values in each), strict=True):
+            yield place, level, PageRun(requests=tuple(requests[start:stop]), first=first, stop=at, depth=depth)
 
 
 def misplaced_page(table: Integers, stop: Integers) -> tuple[int, tuple[int, int], tuple[int, int]] | None:
@@ -151,24 +213,35 @@ def misplaced_page(table: Integers, stop: Integers) -> tuple[int, tuple[int, int
     return int(pages[at]), one, other
 
 
-def _common(table: Integers, whole: Integers, group: Integers, at: int) -> int:
-    """The place up to which all tables of a group agree, from ``at`` on."""
-    most = int(whole[group].min())
-    differs = np.flatnonzero((table[group, at:most] != table[group[0], at:most]).any(0))
-    return at + int(differs[0]) if len(differs) else max(at, most)
+def _common(table: Integers, whole: Integers, groups: _Groups) -> Integers:
+    """The places up to which all tables of each group agree, from ``at`` on."""
+    most = np.maximum(groups.at, np.minimum.reduceat(whole[groups.requests], groups.starts))
+    looks, end = groups.sizes * (most - groups.at), most.copy()
+    few = looks <= (_FEW_LOOKS if len(looks) > _FEW_GROUPS else 0)
+    for number in np.flatnonzero(~few).tolist():
+        start, at = int(groups.starts[number]), int(groups.at[number])
+        group = groups.requests[start : start + int(groups.sizes[number])]
+        differs = np.flatnonzero((table[group, at : most[number]] != table[group[0], at : most[number]]).any(0))
+        end[number] = at + differs[0] if len(differs) else most[number]
+    numbers = np.flatnonzero(few & (looks > 0))
+    if not len(numbers):
+        return end
+    edges = np.flatnonzero(np.diff(np.cumsum(looks[numbers]) // _AT_ONCE)) + 1
+    for part in np.split(numbers, edges):
+        _narrow(end, table, groups, part)
+    return end
 
 
-def _divided(table: Integers, whole: Integers, group: Integers, at: int) -> Iterator[Integers]:
-    """Those of a group that have the same page at a place, where they are two or more; the last first."""
-    group = group[whole[group] > at]
-    if len(group) < 2:
-        return
-    order = np.argsort(table[group, at], kind="stable")
-    group = group[order]
-    cuts = np.flatnonzero(np.diff(table[group, at])) + 1
-    first, stop = np.append(0, cuts), np.append(cuts, len(group))
-    for number in np.flatnonzero(stop - first > 1)[::-1].tolist():
-        yield group[first[number] : stop[number]]
+def _narrow(end: Integers, table: Integers, groups: _Groups, numbers: Integers) -> None:
+    """Bring the ends of these groups to the first place at which their tables differ, if there is one before."""
+    sizes, widths = groups.sizes[numbers], end[numbers] - groups.at[numbers]
+    looks = sizes * widths
+    of = np.repeat(np.arange(len(numbers), dtype=np.int64), looks)
+    inside = np.arange(len(of), dtype=np.int64) - np.repeat(np.cumsum(looks) - looks, looks)
+    place = groups.at[numbers][of] + inside % widths[of]
+    start = groups.starts[numbers][of]
+    differs = table[groups.requests[start + inside // widths[of]], place] != table[groups.requests[start], place]
+    np.minimum.at(end, numbers[of[differs]], place[differs])
 
 
 def _named(run: PageRun) -> str:

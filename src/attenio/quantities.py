@@ -146,6 +146,18 @@ def show_seconds(seconds: float) -> str:
     return f"{seconds / 1e-9:.4g} ns"
 
 
+def show_joules(joules: float) -> str:
+    """An energy in the unit that keeps its digits readable.
+
+    >>> show_joules(1.775e-8), show_joules(0.267438), show_joules(12345.6), show_joules(0.0)
+    ('17.75 nJ', '267.4 mJ', '12,346 J', '0 J')
+    """
+    for factor, unit in ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")):
+        if joules >= factor:
+            return f"{show_figures(joules / factor)} {unit}"
+    return f"{joules / 1e-12:.4g} pJ" if joules else "0 J"
+
+
 def show_minutes(seconds: float) -> str:
     """A long duration as people plan with it, in minutes or in hours.
 

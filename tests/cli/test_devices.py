@@ -147,6 +147,7 @@ def test_times_say_whose_arithmetic_they_have_and_where_they_have_none(attenio: 
         (("--devices", "many"), "devices is 'many'; write a whole number such as 4096 or 128K"),
         (("--devices", "8", "--topology", "star"), "unknown topology 'star'"),
         (("--devices", "8", "--device-memory", "1KB"), "use more devices or more memory"),
+        (("--devices", "8", "--device-memory", "1"), "a device and there are 1 B; use more devices or more memory"),
         (("--devices", "8", "--device-memory", "0"), "device-memory is 0; it must be at least 1 byte, such as 80GB"),
         (("--device-memory", "80GB"), "--device-memory is of many devices; add --devices 8"),
         (("--devices", "128", "--topology", "dgx-h100:8x8"), "joins 64 devices and 128 are asked for"),

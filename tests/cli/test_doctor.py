@@ -45,6 +45,12 @@ def test_what_is_missing_is_told_with_the_way_to_it(attenio: Any, monkeypatch: p
     assert all("pip install" in (each.remedy or "") for each in installation.extras() if not each.is_there)
 
 
+def test_lines_are_broken_where_the_terminal_is_narrow(attenio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    versions = attenio("doctor", "--no-check").out.partition("\n\n")[0]
+    assert versions.startswith("attenio") and all(len(line) <= 20 for line in versions.splitlines())
+
+
 def test_a_wrong_result_is_named_and_ends_in_status_one(attenio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(self_check, "_runs_count_what_is_planned", lambda: (False, "3 runs, 1 with another count"))
     monkeypatch.setattr(self_check, "_outputs_are_right", lambda: 1 / 0)

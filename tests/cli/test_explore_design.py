@@ -40,7 +40,7 @@ def test_the_picture_is_written_where_it_is_wanted(attenio: Any, tmp_path: Path)
         (("--pe-lines", "0"), "pe-lines is 0"),
         (("--channels", "0"), "channels is 0"),
         (("--exp-modules", "64,99999999"), "exp-modules is 99,999,999"),
-        (("--cache", "128KB,100"), "kv_buffer_bytes is 256, more than"),
+        (("--cache", "128KB,100"), "a cache of 100 bytes is smaller than the KV buffer of 256; use"),
         (("--pe-lines", "1:1000000:+1"), "designs are more than 2,000,000; use larger steps"),
         (("--cache", "4KB", "--key-tile", "64"), "no cache holds 64 keys of 64 words"),
         (("--machine", "h100"), "machine h100 has no accelerator"),
@@ -54,6 +54,14 @@ def test_the_picture_is_written_where_it_is_wanted(attenio: Any, tmp_path: Path)
 def test_a_mistake_is_one_line(attenio: Any, options: tuple[str, ...], line: str) -> None:
     others = [each for pair in zip(SMALL[::2], SMALL[1::2], strict=True) if pair[0] not in options for each in pair]
     assert line in attenio("explore-design", *others, *options).mistake
+
+
+def test_lines_are_broken_where_the_terminal_is_narrow(attenio: Any, monkeypatch: Any) -> None:
+    wide = attenio("explore-design", *SMALL).out
+    monkeypatch.setenv("COLUMNS", "20")
+    told = [line for line in attenio("explore-design", *SMALL).out.splitlines() if "\u2500" not in line]
+    assert max(map(len, wide.splitlines())) > 60
+    assert not [line for line in told if len(line) > 60]
 
 
 @pytest.mark.parametrize(

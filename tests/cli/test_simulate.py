@@ -134,6 +134,12 @@ def test_one_key_that_does_not_fit_is_not_told_to_be_fewer(attenio: Any) -> None
     assert "1 x 192 words" in said and said.endswith("use a larger kv_buffer_bytes, or a narrower head")
 
 
+@pytest.mark.parametrize("asked", [(), ("--dataflow", "all")])
+def test_energies_are_told_without_powers_of_ten(attenio: Any, asked: tuple[str, ...]) -> None:
+    said = attenio("simulate", "--n", "4", *asked).out
+    assert " nJ" in said and "e-" not in said
+
+
 @pytest.mark.parametrize("way", ["forward", "backward"])
 def test_all_dataflows_are_those_that_are_told_one_by_one_the_fastest_first(
     attenio: Any, way: str, monkeypatch: Any

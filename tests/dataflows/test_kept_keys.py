@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attenio.dataflows import execute
+from attenio.masks import BlockSparse
 from attenio.planning import best_plan_for
 from attenio.planning.costs import cost
 from attenio.planning.plan import Dataflow, Tiles
@@ -17,7 +18,8 @@ from .laws import QUICK, counted, is_right, obeys_its_closed_form, planned, size
 def kept(required, tile, slots, *, is_band):
     """What tiles find in their slots, from the keys that each needs."""
     needed = [set(np.flatnonzero(required[top : top + tile].any(axis=0))) for top in range(0, len(required), tile)]
-    keeping = slots if is_band and (slots > 1 or required.all()) else slots - 1
+    every_key = not is_band and slots >= required.any(axis=0).sum()
+    keeping = slots if every_key or (is_band and (slots > 1 or required.all())) else slots - 1
     return sum(min(keeping, len(here & there)) for here, there in itertools.pairwise(needed))
 
 
@@ -42,6 +44,15 @@ def test_kept_keys_move_and_hold_what_their_closed_form_says_and_compute_attenti
     )
     is_band = not hasattr(workload.mask, "query_block")
     obeys_its_closed_form(workload, Dataflow.KEPT_KEYS, tiles, counted(workload), closed_form(is_band))
+
+
+def test_a_slot_for_every_key_that_blocks_need_keeps_them_all():
+    layout = np.array([[True, True, False], [True, True, False], [False, True, False]])
+    workload = Workload(n=3, d=1, mask=BlockSparse.from_array(layout, query_block=1, key_block=1))
+    for slots, words in ((1, 16), (2, 10)):
+        tiles = Tiles.of(query_tile=1, kept_keys=slots, value_columns=1)
+        run = execute(planned(workload, Dataflow.KEPT_KEYS, tiles, 100))
+        assert run.moved_words == cost(workload, Dataflow.KEPT_KEYS, tiles).moved_words == words
 
 
 def test_a_ring_reads_nothing_twice_once_it_holds_the_window():

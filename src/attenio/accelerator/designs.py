@@ -23,7 +23,7 @@ from attenio.machine import Machine, MemoryLevel
 from attenio.masks.patterns import Band
 from attenio.planning.costs import problems_of
 from attenio.planning.plan import Dataflow
-from attenio.quantities import show_words
+from attenio.quantities import show_count, show_words
 from attenio.workload import Direction, Workload
 
 _BEFORE_SCORES = ("load Q", "load K", "outputs", "normalise")
@@ -114,12 +114,18 @@ def machine_of(base: Machine, sizes: dict[str, int], kv_words: int) -> Machine:
     parts, memory = base.accelerator, base.levels[1]
     assert parts is not None and memory.bandwidth_bytes_per_s is not None
     channel_rate = Fraction(round(memory.bandwidth_bytes_per_s), parts.hbm.channels)
+    kv_buffer_bytes = max(parts.kv_buffer_bytes, WORD_BYTES * kv_words)
+    if kv_buffer_bytes > sizes["cache_bytes"]:
+        raise InvalidInput(
+            f"a cache of {show_count(sizes['cache_bytes'], 'byte')} is smaller than the KV buffer of"
+            f" {kv_buffer_bytes:,}; use larger caches"
+        )
     resized = replace(
         parts,
         pe_lines=sizes["pe_lines"],
         macs_per_line=sizes["macs_per_line"],
         exp_modules=sizes["exp_modules"],
-        kv_buffer_bytes=max(parts.kv_buffer_bytes, WORD_BYTES * kv_words),
+        kv_buffer_bytes=kv_buffer_bytes,
         hbm=replace(parts.hbm, channels=sizes["channels"]),
     )
     cache = replace(base.levels[0], capacity_bytes=sizes["cache_bytes"])

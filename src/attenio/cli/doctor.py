@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attenio.cli.options import AsJson
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -51,7 +51,7 @@ def doctor(
         )
     else:
         versions = ", ".join(f"{name} {version}" for name, version in core().items())
-        print_tables(versions, "", _extras(found), *_remedies(found), "", _backends(kernels), *_checks(checked))
+        print_tables(prose(versions), "", _extras(found), *_remedies(found), "", _backends(kernels), *_checks(checked))
     if not all(each.held for each in checked):
         raise typer.Exit(_WRONG)
 
@@ -64,13 +64,13 @@ def _extras(found: "tuple[Extra, ...]") -> "RenderableType":
     return table
 
 
-def _remedies(found: "tuple[Extra, ...]") -> list[str]:
+def _remedies(found: "tuple[Extra, ...]") -> "list[RenderableType]":
     missing = [each.name for each in found if not each.is_there]
     if not missing:
-        return ["Nothing is missing."]
+        return [prose("Nothing is missing.")]
     from attenio.errors import how_to_install
 
-    return [f"To get what is missing: {how_to_install(','.join(missing))}"]
+    return [prose(f"To get what is missing: {how_to_install(','.join(missing))}")]
 
 
 def _backends(kernels: "tuple[Backend, ...]") -> "RenderableType":
@@ -88,4 +88,5 @@ def _checks(checked: "tuple[Check, ...]") -> "list[RenderableType]":
         held = "-" if each.found.startswith("not checked") else "yes" if each.held else "NO"
         table.add_row(each.law, held, each.found, f"{each.seconds:.1f}")
     wrong = sum(not each.held for each in checked)
-    return ["", table, "Results are right." if not wrong else f"{wrong} of {len(checked)} laws do not hold here."]
+    told = "Results are right." if not wrong else f"{wrong} of {len(checked)} laws do not hold here."
+    return ["", table, prose(told)]

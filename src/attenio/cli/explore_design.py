@@ -8,7 +8,7 @@ import typer
 
 from attenio.cli.grid import numbers, sizes
 from attenio.cli.options import AsJson, option_field, taking
-from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import check_place, plain_table, print_json, print_tables, progress_bar, prose
 from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.names import member_named
@@ -130,9 +130,9 @@ def explore_design(
     different = len(each_once([exploration.best, *exploration.front]))
     shown = f", {different:,} of them different in more than bandwidth, which is the least that costs no time"
     shown += "" if different <= _SHOWN else "; the fastest are above, all with --json"
-    lines = [f"{len(exploration.front):,} designs that no other beats{shown}", exploration.advice]
-    lines += [] if picture is None else [f"The picture is in {picture}"]
-    print_tables(_title(exploration), _designs(exploration), _growths(exploration), *lines)
+    lines = [prose(f"{len(exploration.front):,} designs that no other beats{shown}"), prose(exploration.advice)]
+    drawn = [] if picture is None else [f"The picture is in {picture}"]
+    print_tables(prose(_title(exploration)), _designs(exploration), _growths(exploration), *lines, *drawn)
 
 
 def _number(name: str, text: str) -> float:

@@ -10,7 +10,7 @@ from attenio.cli.output import check_place, plain_table, print_aside, print_json
 from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named
 from attenio.errors import InvalidInput
 from attenio.names import did_you_mean, member_named
-from attenio.quantities import parse_count, show_figures, show_seconds
+from attenio.quantities import parse_count, show_joules, show_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -305,9 +305,9 @@ def _summary(done: "Simulation") -> "Table":
         ("memory stalls", f"{done.stall_fraction:.3%}", "of all cycles the array waits for memory"),
         ("moved (words)", f"{done.moved_words:,}", "both directions; as planned"),
         (
-            "energy (J)",
-            show_figures(joules),
-            ", ".join(f"{part.value} {show_figures(each)}" for part, each in done.energy.joules),
+            "energy",
+            show_joules(joules),
+            ", ".join(f"{part.value} {show_joules(each)}" for part, each in done.energy.joules),
         ),
     )
     for row in rows:

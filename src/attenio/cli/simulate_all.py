@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from attenio.cli.output import plain_table, print_json, print_tables
 from attenio.errors import AttenioError, DoesNotFit, InvalidInput
-from attenio.quantities import show_figures, show_seconds
+from attenio.quantities import show_figures, show_joules, show_seconds
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +53,7 @@ def _simulated(workload: "Workload", machine: "Machine", dataflow: "Dataflow", *
 
 
 def _table(done: "list[Simulation]") -> "Table":
-    numbers = ("cycles", "against best", "time", "PE busy", "stalls", "moved (words)", "energy (J)")
+    numbers = ("cycles", "against best", "time", "PE busy", "stalls", "moved (words)", "energy")
     table = plain_table("dataflow", *((name, "right") for name in numbers))
     for each in done:
         table.add_row(
@@ -64,6 +64,6 @@ def _table(done: "list[Simulation]") -> "Table":
             f"{each.pe_utilisation:.1%}",
             f"{each.stall_fraction:.1%}",
             f"{each.moved_words:,}",
-            show_figures(each.energy.total_joules),
+            show_joules(each.energy.total_joules),
         )
     return table

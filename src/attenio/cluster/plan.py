@@ -195,8 +195,8 @@ def _passes(workload: Workload, grid: Grid, cluster: Cluster) -> tuple[int, int]
         needed = int(memory_words(workload, grid, passes=passes).max())
         if room is None or needed <= room:
             return passes, needed
-    assert room is not None
-    size, given = (show_bytes(bytes_of(words, element_bytes=workload.dtype.bytes)) for words in (needed, room))
+    assert cluster.memory_bytes is not None
+    size, given = show_bytes(bytes_of(needed, element_bytes=workload.dtype.bytes)), show_bytes(cluster.memory_bytes)
     raise DoesNotFit(
         f"a grid of {grid} needs {size} a device and there are {given}; use more devices or more memory",
         needed_words=needed,

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from attenio.masks.patterns import Band, Pattern
+from attenio.masks.patterns.pattern import keeping_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,9 +28,13 @@ class Visit:
 
 
 def keeping_slots(pattern: Pattern, slots: int) -> int:
-    """How many of the slots keep keys: one lets them pass, and in a band it keeps the last one to do so."""
-    all_keep = isinstance(pattern, Band) and (slots > 1 or bool(pattern.is_dense))
-    return slots if all_keep else slots - 1
+    """How many of the slots keep keys: one lets them pass, and in a band it keeps the last one to do so.
+
+    It need not where each key that some row needs has a slot.
+    """
+    if isinstance(pattern, Band):
+        return slots if slots > 1 or bool(pattern.is_dense) else 0
+    return int(keeping_of(slots, pattern.touched_keys))
 
 
 def turns(needed: Sequence[Sequence[int]], *, slots: int, keeping: int | None = None) -> Iterator[list[Visit]]:

@@ -7,7 +7,7 @@ from attenio.errors import AttenioError
 from attenio.explorer.state import State
 from attenio.planning import best_plan
 from attenio.planning.plan import Dataflow
-from attenio.quantities import show_seconds
+from attenio.quantities import show_joules, show_seconds
 from attenio.report.answer import answer
 from attenio.report.pictures import frames_of, roofline_svg, small_plan, words_svg
 from attenio.workload import Direction, Workload
@@ -66,7 +66,7 @@ def timeline(state: State) -> dict[str, Any]:
     done = simulate_plan(plan_for(state.workload, state.machine, chosen), state.machine)
     facts = {name: str(value) for name, value in done.facts().items() if name not in ("workload", "machine")}
     facts |= {"cycles": f"{done.whole_cycles:,}", "moved_words": f"{done.moved_words:,}"}
-    facts |= {"seconds": show_seconds(done.seconds), "energy_joules": f"{done.energy.total_joules:.4g}"}
+    facts |= {"seconds": show_seconds(done.seconds), "energy_joules": show_joules(done.energy.total_joules)}
     for share in ("pe_utilisation", "exp_utilisation", "stall_fraction"):
         facts[share] = f"{getattr(done, share):.2%}"
     return {"facts": facts, "svg": timeline_svg(done.program, title=f"{chosen.value} on {state.machine.name}")}

@@ -12,11 +12,12 @@ k words of a key and its value, s of the scales of a page, e entries of keys in 
 """
 
 from collections import Counter
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from attenio.page_tree import Integers, PageTree
+from attenio.page_tree import PageTree
 from attenio.paging.plan import PagedTiles
 from attenio.paging.workload import PagedWorkload
 
@@ -37,15 +38,20 @@ def kinds_of(workload: PagedWorkload, tree: PageTree) -> tuple[PartKind, ...]:
     own, size = np.asarray(tree.own, dtype=np.int64), workload.page_size
     alone = own * size < lengths
     found: Counter[tuple[int, ...]] = Counter()
-    runs: list[tuple[Integers, int]] = [(np.asarray(run.requests), run.pages) for run in tree.runs]
     in_runs = np.zeros_like(own)
-    for requests, _ in runs:
-        in_runs[requests] += 1
-    left = in_runs + alone
-    for requests, pages in runs:
-        left[requests] -= 1
-        joins = bool(((left[requests] == 0) & (in_runs[requests] > 1)).any())
-        found[workload.group * int(new[requests].sum()), pages * size, pages, joins] += 1
+    if tree.runs:
+        lengths_of_runs = np.array([len(run.requests) for run in tree.runs], dtype=np.int64)
+        requests = np.fromiter(chain.from_iterable(run.requests for run in tree.runs), np.int64)
+        starts = np.cumsum(lengths_of_runs) - lengths_of_runs
+        number = np.repeat(np.arange(len(starts), dtype=np.int64), lengths_of_runs)
+        in_runs = np.bincount(requests, minlength=len(own)).astype(np.int64)
+        last = np.full(len(own), -1, dtype=np.int64)
+        np.maximum.at(last, requests, number)
+        ends = (last[requests] == number) & ~alone[requests] & (in_runs[requests] > 1)
+        rows = workload.group * np.add.reduceat(new[requests], starts)
+        pages = np.array([run.pages for run in tree.runs], dtype=np.int64)
+        of_runs = (rows, pages * size, pages, np.logical_or.reduceat(ends, starts))
+        found.update(zip(*(each.tolist() for each in of_runs), strict=True))
     alike = (workload.group * new, lengths - own * size, workload.begun - own, in_runs > 0)
     found.update(zip(*(each[alone].tolist() for each in alike), strict=True))
     return tuple(PartKind(rows, keys, pages, bool(joins), parts) for (rows, keys, pages, joins), parts in found.items())

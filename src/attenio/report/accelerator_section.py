@@ -12,6 +12,7 @@ from attenio.accelerator import simulate
 from attenio.errors import AttenioError
 from attenio.machine import Machine
 from attenio.planning import Dataflow
+from attenio.quantities import show_joules
 from attenio.report import palette
 from attenio.report.experiments import SOURCE, ExperimentRow, experiment
 from attenio.report.notation import short_count
@@ -65,8 +66,8 @@ def _timeline(workload: Workload, machine: Machine) -> str:
         return f'<p class="note">{html.escape(str(refusal))}</p>'
     told = (
         f"{done.plan.dataflow.value} with {done.plan.tiles}: {done.whole_cycles:,} cycles, the array busy"
-        f" {done.pe_utilisation:.1%}, waiting for memory {done.stall_fraction:.2%}, {done.energy.total_joules:.3g} J."
-        " Hatched: an engine waits, and for what."
+        f" {done.pe_utilisation:.1%}, waiting for memory {done.stall_fraction:.2%},"
+        f" {show_joules(done.energy.total_joules)}. Hatched: an engine waits, and for what."
     )
     return f'<p class="caption">{html.escape(told)}</p>\n{timeline_svg(done.program, title=str(forward))}'
 

@@ -44,6 +44,10 @@ WRONG = {
     "no lengths": (give(lengths=None), "pages is given without lengths"),
     "no pages": (give(pages=None), "without pages"),
     "another number of requests": (give(lengths=torch.tensor([1, 2, 3])), r"pages has shape \(2, 3\)"),
+    "a number for a table": (
+        lambda given: given.update(pages=3, query=torch.rand(2, 3, 1, 8)),
+        r"pages is 3; give the table of pages, \(requests, places\)",
+    ),
     "numbers that are no integers": (give(pages=torch.rand(2, 3)), "pages is float32; give integers"),
     "pages of 300 keys": (give(key=torch.rand(8, 300, 2, 8), value=torch.rand(8, 300, 2, 8)), "pages of 300 keys"),
     "an empty pool": (give(key=torch.rand(0, 16, 2, 8), value=torch.rand(0, 16, 2, 8)), "there are no pages"),

@@ -110,12 +110,15 @@ def test_arrays_of_tiles_give_what_each_tile_gives(pattern: Pattern, tiles: list
 
 @laws
 @given(pattern=by_rows, tiles=st.lists(st.integers(1, 15), min_size=2, max_size=4), slots=st.integers(0, 16))
-def test_slots_but_one_keep_what_two_neighbouring_tiles_need(pattern: Pattern, tiles: list[int], slots: int) -> None:
+def test_slots_but_one_keep_what_two_tiles_need_and_all_where_every_key_has_one(
+    pattern: Pattern, tiles: list[int], slots: int
+) -> None:
     scores = Walk.of(pattern).scores
 
     def kept(tile: int, room: int) -> int:
         needed = [scores[start : start + tile].any(axis=0) for start in range(0, len(scores), tile)]
-        return sum(min(int((one & next_).sum()), max(room - 1, 0)) for one, next_ in pairwise(needed))
+        keeping = room if room >= scores.any(axis=0).sum() else max(room - 1, 0)
+        return sum(min(int((one & next_).sum()), keeping) for one, next_ in pairwise(needed))
 
     rooms = range(slots, slots + len(tiles))
     wanted = [kept(tile, room) for tile, room in zip(tiles, rooms, strict=True)]

@@ -101,6 +101,50 @@ if __name__ == "__main__":
         assert ended(worker)
 
 
+@pytest.mark.parametrize("moment", ["a process begins", "a chunk is done", "the cluster is closed"])
+def test_ctrl_c_in_a_terminal_ends_in_one_line_and_leaves_no_process(tmp_path: Path, moment: str) -> None:
+    """A terminal sends it to the whole group of processes."""
+    pytest.importorskip("distributed")
+    out = tmp_path / "stopped.csv"
+    code = f"""
+import os, signal
+from multiprocessing.process import BaseProcess
+
+import attenio.cli
+import distributed
+from attenio.planning.sweeping import files, run
+
+sent = []
+
+def ctrl_c_after(function):
+    def then(*given, **more):
+        result = function(*given, **more)
+        if not sent:
+            sent.append(os.killpg(os.getpgid(0), signal.SIGINT))
+        return result
+    return then
+
+if __name__ == "__main__":
+    run._CHUNK = 2
+    if {moment!r} == "a process begins":
+        BaseProcess.start = ctrl_c_after(BaseProcess.start)
+    else:
+        files.FinishedChunks.save = ctrl_c_after(files.FinishedChunks.save)
+    if {moment!r} == "the cluster is closed":
+        close, again = distributed.LocalCluster.close, ctrl_c_after(lambda: None)
+        distributed.LocalCluster.close = lambda *given, **more: (sent.clear(), again(), close(*given, **more))
+    grid = ["--n", "64,128,256,512", "--d", "16,32,64", "--fast-bytes", "4KB"]
+    raise SystemExit(attenio.cli.main(["sweep", *grid, "--out", {str(out)!r}, "--cluster", "local:2"]))
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    said = child.communicate(timeout=300)  # every process that lives on holds the ends of these
+    assert said == ("", f"attenio: stopped; the same command goes on from here, with what is kept in {out}.parts\n")
+    assert child.returncode == 130
+    assert any(Path(f"{out}.parts").glob("*.npz")) == (moment != "a process begins")
+
+
 def written_here(folder: Path) -> str:
     sweep(GRID, out=folder / "here.csv")
     return (folder / "here.csv").read_text()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.masks.patterns.lazy import lazy
-from attenio.masks.patterns.pattern import Counts, Ints, parts_of
+from attenio.masks.patterns.pattern import Counts, Ints, keeping_of, parts_of
 
 Places = NDArray[np.intp]
 
@@ -55,6 +55,11 @@ class EverySize:
     def small(self) -> int:
         """Tiles up to this size are counted by kind; there is always a larger one."""
         return small_tiles(self.rows, self.block)
+
+    @lazy
+    def _touched_keys(self) -> int:
+        """Keys that some row needs."""
+        return int(self.unions[0, -1])
 
     @lazy
     def _cut(self) -> _Cut:
@@ -103,7 +108,7 @@ class EverySize:
 
     def _sums(self, values: NDArray[np.int32]) -> Ints:
         """Sums of the larger tiles of each size: a running total that may wrap around, where no sum does."""
-        tiles, most = -(-self.rows // (self.small + 1)), int(self.unions[0, -1])
+        tiles, most = -(-self.rows // (self.small + 1)), self._touched_keys
         totals = np.cumsum(values, dtype=np.int32 if tiles * most < 2**31 else np.int64)[self._cut.ends - 1]
         return np.diff(totals, prepend=totals.dtype.type(0)).astype(np.int64)
 
@@ -113,24 +118,25 @@ class EverySize:
         return found if np.ndim(tiles) else int(found)
 
     def most_kept(self, tiles: Ints, slots: Ints) -> Ints:
-        """A number that keys kept do not exceed: all that are shared, and all slots but one at every boundary."""
+        """A number that keys kept do not exceed: all that are shared, and at every boundary all that slots keep."""
         sizes = np.minimum(tiles, self.rows)
         turns = -(-self.rows // sizes) - 1
-        return np.asarray(np.minimum(self._shared_together[sizes], turns * np.maximum(slots - 1, 0)))
+        return np.asarray(np.minimum(self._shared_together[sizes], turns * keeping_of(slots, self._touched_keys)))
 
     def kept_by_small(self, sizes: Ints, slots: Ints) -> Ints:
         """Keys that slots keep from one small tile to the next, of each size.
 
         Two within a block row share its keys, and two in neighbours what both of these need.
         """
-        keeping = np.maximum(slots - 1, 0)[:, None]
+        keeping = np.asarray(keeping_of(slots, self._touched_keys))[:, None]
         within = self._cut.within[sizes - 1] * np.minimum(self._alone, keeping)
         between = self._cut.between[sizes - 1] * np.minimum(self._between, keeping)
         return np.asarray(within.sum(axis=1) + between.sum(axis=1))
 
     def kept(self, tile: int, slots: int) -> int:
         """The same for the larger tiles of one size."""
-        return int(np.minimum(self._shared[self._where(tile)], min(max(slots - 1, 0), 2**30)).sum(dtype=np.int64))
+        keeping = min(int(keeping_of(slots, self._touched_keys)), 2**30)
+        return int(np.minimum(self._shared[self._where(tile)], keeping).sum(dtype=np.int64))
 
     def tile_rows(self, tile: int, key_tile: int) -> int:
         """Sum over the larger tiles of one size of their rows times the key tiles that they meet."""

@@ -20,12 +20,12 @@ _AT_ONCE = 2**15
 def kept_by_fewer_slots(
     pattern: "Pattern", query_tile: Counts, slots: Counts, *, known: Callable[[Ints, Ints], AnyInts] | None = None
 ) -> Counts:
-    """``kept_loads`` of any pattern: one slot lets keys pass, and the others keep what two neighbouring tiles need.
+    """``kept_loads`` of any pattern: some slots keep what two neighbouring tiles need (``keeping_of``).
 
     Keys that neighbours share are counted unless they are ``known``, by sizes and their numbers of boundaries.
     """
     tiles, room = np.broadcast_arrays(np.asarray(query_tile, dtype=np.int64), np.asarray(slots, dtype=np.int64))
-    sizes, keeping = tiles.ravel(), np.maximum(room.ravel() - 1, 0)
+    sizes, keeping = tiles.ravel(), keeping_of(room.ravel(), pattern.touched_keys)
     boundaries = -(-pattern.rows // sizes) - 1
     found = np.empty(len(sizes), dtype=np.int64)
     for part in parts_of(boundaries):
@@ -33,6 +33,13 @@ def kept_by_fewer_slots(
         shared = _shared_keys(pattern, *of_part) if known is None else known(*of_part)
         found[part] = _kept_over(shared, boundaries[part], keeping[part])
     return found.reshape(tiles.shape) if tiles.ndim else int(found[0])
+
+
+def keeping_of(slots: Counts, keys: int) -> Counts:
+    """How many slots keep keys: one lets them pass, unless each of the ``keys`` that are needed has a slot."""
+    if type(slots) is int:
+        return slots if slots >= keys else max(slots - 1, 0)
+    return np.where(slots < keys, np.maximum(slots - 1, 0), slots)
 
 
 def parts_of(counts: Ints) -> list[slice]:

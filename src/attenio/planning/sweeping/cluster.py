@@ -6,11 +6,13 @@ with it, so the process that asked may die too, and goes on from what it had wri
 
 import logging
 import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 from attenio.errors import AttenioError, InvalidInput, MissingExtra
@@ -117,10 +119,16 @@ def _client_of(cluster: str) -> Iterator[Any]:
         open_things.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": _MOST_DEATHS}))
         where: Any = cluster
         if kind == "local":
-            where = LocalCluster(
-                n_workers=int(rest), threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
-            )
-            open_things.enter_context(where)
+            # Ctrl-C in a terminal reaches all its processes: these are ended by this one, and in order.
+            with _undisturbed():
+                where = LocalCluster(
+                    n_workers=int(rest),
+                    threads_per_worker=1,
+                    dashboard_address=None,
+                    scheduler_kwargs={"dashboard_address": ":0"},  # any port: the usual one may be another cluster's
+                    silence_logs=logging.CRITICAL,
+                )
+                open_things.callback(_close, where)
         try:
             client = Client(where, timeout=_SECONDS_TO_ANSWER)
         except OSError:
@@ -128,7 +136,7 @@ def _client_of(cluster: str) -> Iterator[Any]:
                 f"no Dask scheduler answers at {cluster} within {_SECONDS_TO_ANSWER} s; start one with dask scheduler,"
                 " or write local:4 for processes here"
             ) from None
-        open_things.enter_context(client)
+        open_things.callback(_close, client)
         try:
             client.wait_for_workers(1, timeout=_SECONDS_FOR_A_WORKER)
         except TimeoutError:
@@ -137,6 +145,26 @@ def _client_of(cluster: str) -> Iterator[Any]:
             ) from None
         _check_versions(client)
         yield client
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits until the end of this; threads and processes that begin in it are never told of one."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # the first to need it would listen to Ctrl-C again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _close(thing: Any) -> None:
+    """Close a client or a cluster; one that is left half closed leaves processes."""
+    with _undisturbed():
+        thing.close()
 
 
 def _check_versions(client: Any) -> None:

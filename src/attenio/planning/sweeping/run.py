@@ -1,7 +1,8 @@
 """The sweep: points in chunks, each planned at once, kept on disk until the last is done."""
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -89,19 +90,21 @@ def sweep(
     plans = {number: planned for number in numbers if (planned := finished.load(number)) is not None}
     done = sum(map(len, plans.values()))
     before, begin = done, perf_counter()
-    for number, planned in _planned(grid, chunk, [each for each in numbers if each not in plans], cluster):
-        finished.save(number, planned)
-        plans[number] = planned
-        done += len(planned)
-        seconds = perf_counter() - begin
-        # the first chunk of a cluster has waited for its processes, and others are as good as done
-        if tell is not None and (cluster is None or seconds > _SETTLED_SECONDS):
-            long = estimate(len(grid), len(grid) - done, seconds / (done - before), planned, path)
-            if long is not None:
-                tell(long)
-            tell = None  # once
-        if progress is not None:
-            progress(done, len(grid))
+    # a cluster is closed at once when this is stopped, and not when the interpreter ends
+    with closing(_planned(grid, chunk, [each for each in numbers if each not in plans], cluster)) as arriving:
+        for number, planned in arriving:
+            finished.save(number, planned)
+            plans[number] = planned
+            done += len(planned)
+            seconds = perf_counter() - begin
+            # the first chunk of a cluster has waited for its processes, and others are as good as done
+            if tell is not None and (cluster is None or seconds > _SETTLED_SECONDS):
+                long = estimate(len(grid), len(grid) - done, seconds / (done - before), planned, path)
+                if long is not None:
+                    tell(long)
+                tell = None  # once
+            if progress is not None:
+                progress(done, len(grid))
     result = SweepResult(grid, tuple(plans[number] for number in numbers), finished.notes)
     if path is not None:
         export(result, path)
@@ -111,7 +114,7 @@ def sweep(
 
 def _planned(
     grid: SweepGrid, chunk: int, numbers: Sequence[int], cluster: str | None
-) -> Iterator[tuple[int, PlannedPoints]]:
+) -> Generator[tuple[int, PlannedPoints], None, None]:
     """The chunks of these numbers, in their order here, and in any order from a cluster."""
     if cluster is not None:
         yield from results_on(cluster, partial(_chunk_of, pickle.dumps(grid), chunk), numbers)

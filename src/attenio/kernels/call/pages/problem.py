@@ -93,6 +93,8 @@ def paged_problem(query: Tensor, key: Tensor, value: Tensor, asked: CallArgument
     """Check a call on pages and bring it to one shape."""
     if asked.pages is None:
         raise InvalidInput("lengths or page_scales is given without pages; give the table of pages, (requests, places)")
+    if not isinstance(asked.pages, PageTable | Tensor | np.ndarray | list | tuple):
+        raise WrongType(f"pages is {show_value(asked.pages)}; give the table of pages, (requests, places)")
     scales = asked.page_scales
     _check_tensors(query, key, value, scales)
     _refuse_gradients(query, key, value, asked.sinks, *(scales or ()))
