@@ -41,12 +41,13 @@ class _Entrant(NamedTuple):
 
 def solve_pass(cases: Cases, direction: Direction, best: Solution) -> NDArray[np.bool_]:
     """Offer the plans of every dataflow of one pass; returns which cases have to be planned alone."""
-    entrants, rows = _entrants(cases, direction), cases.heads_as_rows
+    entrants, rows, of_rows = _entrants(cases, direction), cases.heads_as_rows, list[_Entrant]()
     if rows is not cases:
         of_rows = [each for each in _entrants(rows, direction) if each.dataflow in OF_ROWS_OF_HEADS]
-        _offer_in_turn(rows, _in_turns(rows, of_rows), best)
         entrants = [each for each in entrants if each.dataflow not in OF_ROWS_OF_HEADS]
     _offer_in_turn(cases, _in_turns(cases, entrants), best)
+    if of_rows:  # last: others leave few cases to their many tiles
+        _offer_in_turn(rows, _in_turns(rows, of_rows), best)
     return _flat_may_win(cases) if direction is Direction.FORWARD else np.zeros(len(cases), dtype=np.bool_)
 
 
