@@ -383,3 +383,16 @@ def test_a_call_is_not_recalled_where_more_is_to_be_asked(monkeypatch, given):
         assert repeating.recalled(heads, 0.0, PLAIN) is None
     known.arguments = None
     assert repeating.recalled(heads, 0.0, PLAIN) is None
+
+
+def test_headers_are_found_where_packages_of_debian_have_them(monkeypatch, tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "Python.h").touch()
+    for first, second in (("there", "no"), ("no", "there")):
+        monkeypatch.setattr(native.sysconfig, "get_config_var", lambda _name, at=first: str(tmp_path / at))
+        monkeypatch.setattr(native.sysconfig, "get_paths", lambda at=second: {"include": str(tmp_path / at)})
+        assert native._headers() == tmp_path / "there"
+    monkeypatch.setattr(native.sysconfig, "get_config_var", lambda _name: None)
+    monkeypatch.setattr(native.sysconfig, "get_paths", lambda: {"include": str(tmp_path)})
+    with pytest.raises(LookupError, match=r"there is no Python\.h in .*; install the headers"):
+        native._headers()

@@ -113,9 +113,7 @@ def _source() -> str:
 
 def _make(path: Path) -> None:
     global _module
-    compiler, headers = _compiler(), Path(sysconfig.get_paths()["include"])
-    if not (headers / "Python.h").is_file():
-        raise LookupError(f"there is no Python.h in {headers}; install the headers of this Python")
+    compiler, headers = _compiler(), _headers()
     with tempfile.TemporaryDirectory() as folder:
         text, made = Path(folder, f"{_NAME}.c"), Path(folder, f"{_NAME}.so")
         text.write_text(_source(), encoding="utf-8")
@@ -123,6 +121,15 @@ def _make(path: Path) -> None:
         subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
         _keep(path, made.read_bytes())
         _module = _loaded_from(made)
+
+
+def _headers() -> Path:
+    """Where Python.h is: packages of Debian have it elsewhere than packages installed beside them would."""
+    folders = [Path(each) for each in (sysconfig.get_config_var("INCLUDEPY"), sysconfig.get_paths()["include"]) if each]
+    for folder in folders:
+        if (folder / "Python.h").is_file():
+            return folder
+    raise LookupError(f"there is no Python.h in {folders[-1]}; install the headers of this Python")
 
 
 def _keep(path: Path, made: bytes) -> None:
