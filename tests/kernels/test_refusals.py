@@ -78,6 +78,12 @@ def test_a_window_beyond_every_length_is_none():
         torch.testing.assert_close(attention(Q, Q, Q, window=window), attention(Q, Q, Q, is_causal=True))
 
 
+def named(value):
+    """Its type, with the article."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 @pytest.mark.parametrize("word", ["no", "2.5", None, 1, 1j, torch.ones(2)], ids=lambda word: type(word).__name__)
 @pytest.mark.parametrize("name", ["dropout_p", "is_causal", "scale", "enable_gqa"])
 def test_options_of_a_wrong_type_are_refused_where_sdpa_refuses_them(name, word):
@@ -85,7 +91,7 @@ def test_options_of_a_wrong_type_are_refused_where_sdpa_refuses_them(name, word)
         F.scaled_dot_product_attention(Q, Q, Q, **{name: word})
     except TypeError:
         wants = "True or False" if name in ("is_causal", "enable_gqa") else "a number"
-        said = f"^{name} is a {type(word).__name__}; give {wants}$"
+        said = f"^{name} is {named(word)}; give {wants}$"
         if name == "is_causal" and isinstance(word, str):  # some words have a meaning here
             said = f"^is_causal is '{word}'; give True or False, 'top-left' .as True. or 'bottom-right'$"
         with pytest.raises(TypeError, match=said):
@@ -108,7 +114,7 @@ def test_a_number_that_requires_a_gradient_is_refused_as_by_sdpa(name):
 
 @pytest.mark.parametrize("word", ["no", None, 1])
 def test_deterministic_is_true_or_false(word):
-    with pytest.raises(TypeError, match=f"^deterministic is a {type(word).__name__}; give True or False$"):
+    with pytest.raises(TypeError, match=f"^deterministic is {named(word)}; give True or False$"):
         attention(Q, Q, Q, deterministic=word)
 
 
@@ -165,7 +171,7 @@ def test_a_switch_is_no_window_after_a_window_of_one_key():
 def test_what_is_no_dense_tensor_is_refused_by_name():
     q = torch.randn(1, 2, 12, 8)
     for wrong in (q.tolist(), None):
-        with pytest.raises(TypeError, match=f"key is a {type(wrong).__name__}"):
+        with pytest.raises(TypeError, match=f"key is {named(wrong)}"):
             attention(q, wrong, q)
     nested = torch.nested.nested_tensor([q[0], q[0, :, :5]])
     with pytest.raises(TypeError, match="cu_seqlens="):
@@ -173,7 +179,7 @@ def test_what_is_no_dense_tensor_is_refused_by_name():
     with pytest.raises(TypeError, match="value is a sparse tensor"):
         attention(q, q, q.to_sparse())
     for wrong in (q.tolist(), True):
-        with pytest.raises(TypeError, match=f"attn_mask is a {type(wrong).__name__}"):
+        with pytest.raises(TypeError, match=f"attn_mask is {named(wrong)}"):
             attention(q, q, q, wrong)
 
 
