@@ -14,6 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from tests.kernels.replay.at_once import at_once
 
 from attenio.kernels.replay import native, repeating
 
@@ -230,16 +231,9 @@ def test_threads_play_the_same_launches(module):
             if launches(given, 0) != 0:
                 wrong.append(given)
 
-    every = sys.getswitchinterval()
     try:
-        sys.setswitchinterval(1e-6)
-        threads = [threading.Thread(target=play, args=(seed,)) for seed in range(4)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        at_once(play, range(4))
     finally:
-        sys.setswitchinterval(every)
         native.set_up(module, 0)
     assert not wrong
 

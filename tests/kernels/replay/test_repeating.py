@@ -1,12 +1,11 @@
 """Calls like those before them: a stand-in records them here, and counts how often it is asked and played."""
 
-import sys
-import threading
 from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
 import torch
+from tests.kernels.replay.at_once import at_once
 
 from attenio import attention
 from attenio.errors import InvalidInput
@@ -343,7 +342,7 @@ def test_windows_may_be_whole_numbers_of_another_type():
 
 def test_threads_may_meet_new_forms_at_the_same_time(counts, monkeypatch):
     monkeypatch.setattr(repeating, "_MOST", 2)
-    before, failed = sys.getswitchinterval(), []
+    failed = []
     tensors = [torch.empty(2, 2, n, 8) for n in range(1, 9)]
 
     def meet(place):
@@ -354,15 +353,7 @@ def test_threads_may_meet_new_forms_at_the_same_time(counts, monkeypatch):
         except Exception as error:
             failed.append(error)
 
-    threads = [threading.Thread(target=meet, args=(place,)) for place in range(6)]
-    try:
-        sys.setswitchinterval(1e-6)
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
+    at_once(meet, range(6))
     assert not failed and len(repeating._known) <= 2
 
 

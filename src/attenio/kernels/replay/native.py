@@ -1,9 +1,9 @@
 """The compiled half of replay (``native.c``): forms of known calls and their launches, without Python in between.
 
-To read the sizes of ten tensors and to hand four kernels their addresses takes Python a third of the host time of a
-training step. A C compiler and Python's headers are there wherever Triton works, which needs them itself. The module is
-compiled once, beside the first calls, and kept on disk. Until it is there, where it cannot be made, where PyTorch keeps
-its tensors in another way, and with ``ATTENIO_NATIVE=0``, Python does the same.
+To read the sizes of ten tensors and to hand four kernels their addresses takes Python a quarter to a third of the host
+time of a training step. A C compiler and Python's headers are there wherever Triton works, which needs them itself. The
+module is compiled once, beside the first calls, and kept on disk. Until it is there, where it cannot be made, where
+PyTorch keeps its tensors in another way, and with ``ATTENIO_NATIVE=0``, Python does the same.
 """
 
 import ctypes
