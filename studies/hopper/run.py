@@ -8,11 +8,14 @@ A case that was measured at the same commit is not measured again, so that a run
 stopped. ``answer.py`` turns the results into answer.md.
 
 ``cases.py``, ``others.py``, ``front_runner.py`` and ``sizes.py`` have the cases: a part is a function that gives them.
-FlashAttention-4 takes part in the last two where ``flash_attn.cute`` can be imported.
+FlashAttention-4 takes part in the last two where ``flash_attn.cute`` can be imported. With ``--compile 14`` ours and
+FlashAttention-4 compile for all cases first, in so many processes, and find their kernels on disk when measured.
 """
 
 import argparse
 import json
+import multiprocessing
+import os
 import statistics
 import time
 from dataclasses import asdict
@@ -33,6 +36,8 @@ from attenio.measurement.provenance import provenance
 from attenio.measurement.software import expect_gpu
 
 SEED = 0
+# FlashAttention-4 keeps what it compiled; it asks when it is first imported, which its first call does.
+os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "1")
 PARTS = {
     "forward": forward, "backward": backward, "deterministic": deterministic, "others": others,
     "front runner": front_runner, "odd forms": odd_forms, "widths": widths, "wide heads": wide_heads,
@@ -82,6 +87,21 @@ def measured(case: Case) -> dict[str, Any]:
     return compared(row, case.flops)
 
 
+def compile_for(named: tuple[str, str]) -> None:
+    """Run ours and FlashAttention-4 once for the case of this part and name; what is refused is told when measured."""
+    part, name = named
+    case = next(case for case in PARTS[part]() if case.name == name)
+    inputs = case.inputs()
+    for contender in {OURS, "flash-4"} & set(case.contenders):
+        try:
+            with without_stand_ins():
+                case.contenders[contender](inputs)()
+        except (AssertionError, ImportError, RuntimeError, TypeError, ValueError):
+            continue
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+
+
 def compared(row: dict[str, Any], flops: float) -> dict[str, Any]:
     """A row with medians, rates and the ratio to the fastest peer."""
     for entry in row["contenders"].values():
@@ -107,10 +127,7 @@ def sampled(case: Case, row: dict[str, Any]) -> None:
 
 
 def wake(seconds: float = 0.5) -> None:
-    """Products for a moment: a GPU that has rested is measured at other clocks than one at work, as in a model.
-
-    Replays of the contenders instead do not wake it: after them short calls of ours took up to 15 percent longer.
-    """
+    """Products for a moment: a GPU that has rested is measured at other clocks than one at work, as in a model."""
     square = torch.randn(8192, 8192, device="cuda").bfloat16()
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -134,6 +151,9 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="measure cases whose names have one of these in them only")
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
+    parser.add_argument(
+        "--compile", type=int, default=0, metavar="N", help="compile in N processes first"
+    )
     parser.add_argument("--last-seconds", type=float, default=30.0, help="how long contenders that come last may take")
     given = parser.parse_args()
     expect_gpu()
@@ -152,15 +172,21 @@ def main() -> None:
         )
         torch.cuda.empty_cache()
 
-    wake()
     wanted = given.only or [""]
-    cases = [
-        case for part in given.part or PARTS for case in PARTS[part]() if any(each in case.name for each in wanted)
-    ]
-    for case in cases:
-        if rows.get(case.name, {}).get("commit") != made["commit"]:
-            torch.manual_seed(SEED)
-            tell(measured(case))
+    named = [
+        (part, case) for part in given.part or PARTS for case in PARTS[part]()
+        if any(each in case.name for each in wanted)
+    ]  # fmt: skip
+    cases = [case for _, case in named]
+    left = [(part, case) for part, case in named if rows.get(case.name, {}).get("commit") != made["commit"]]
+    if given.compile:
+        with multiprocessing.get_context("spawn").Pool(given.compile) as pool:
+            pool.map(compile_for, [(part, case.name) for part, case in left], chunksize=1)
+        print(f"{time.monotonic() - start:5.0f} s  compiled", flush=True)
+    wake()
+    for _, case in left:
+        torch.manual_seed(SEED)
+        tell(measured(case))
     last = time.monotonic()
     # The middle length first, so that there is one of each kind if time is short.
     for case in sorted((case for case in cases if case.sampled), key=lambda case: case.about["n"] != 8192):
