@@ -151,9 +151,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="measure cases whose names have one of these in them only")
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="folder of results.json")
     parser.add_argument("--commit", help="name of the commit, where there is no checkout")
-    parser.add_argument(
-        "--compile", type=int, default=0, metavar="N", help="compile in N processes first"
-    )
+    parser.add_argument("--compile", type=int, default=0, metavar="N", help="compile in N processes first")
     parser.add_argument("--last-seconds", type=float, default=30.0, help="how long contenders that come last may take")
     given = parser.parse_args()
     expect_gpu()
