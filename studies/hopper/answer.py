@@ -51,17 +51,19 @@ _FRONT = """
 Beside the front runner, FlashAttention-4 {version}, and cuDNN, each row in one run: TFLOP/s, and the fastest peer's
 median over ours. Forms are sequences x heads/KV heads x queries[/keys] x width[/that of values]. {means}
 
-All rows of the front runner, of short heads and of odd forms are of one run, at 473583a2. From run to run the
-ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were lent, one ran 16K full heads of
-128 columns backward at 0.970, the next two, with kernels that take fewer instructions, at 0.924 and 0.952.
+All rows on this page are of one commit and one GPU, measured one after the other, and everything was compiled before.
+From run to run the ratio of a case moves by up to 5 percent with clocks and power: of the GPUs that were lent, one ran
+16K full heads of 128 columns backward at 0.970, the next two, with kernels that take fewer instructions, at 0.924 and
+0.952.
 
-**How a GPU is woken matters to short calls**, and to ours more than to others. In the run that is shown it rested while
-FlashAttention-4 was compiled between the cases, and was then woken by 0.1 s of the contenders themselves. Two of 40 odd
-forms are under 0.9: 0.899 at 12 us and 0.887 at 70 us, where an earlier run had 1.03 and 0.96 with the same kernel
-forward (run 62 of `tuning.json`). Another run of the same day woke it by large products: the front runner was at 1.063
-and 1.238, the least 0.985 and 0.991, all rates 2 to 8 percent lower; short heads at 1.206, the least 0.982, and 1.409.
-Why others lose less at rest is not known. The study wakes the GPU by products now, as in a model they come before
-attention; odd forms were not measured so.
+**Short calls are measured in three milliseconds of them.** Before that a sample was of ten calls at most, and of calls
+that take 12 to 80 us it was over in less than one. Large products, which wake the GPU before each case, bring its
+clocks down, and these take some 0.1 s to rise again: after products 4,721 full tokens took 145 us alone, 141 in tens
+and 117 in 200, and 116 in tens where the GPU had rested for 20 ms (run 63 of `tuning.json`). So what was measured of
+short calls was mostly how far the clocks had come. In samples of ten two of 40 odd forms were at 0.899 and 0.887 in one
+run, and at 1.03 and 0.96 in another with the same kernel forward (run 62); in samples of three milliseconds they are at
+1.083 and 0.972. Short heads forward had 22 of 24 cases at 1 or more in samples of ten. The rates of long calls are
+those of the run before within 2 percent.
 
 **Graphs held stand-ins.** A call of a new size may run on a kernel that is compiled already, until the best one is; and
 until 30399f60 a graph of it could be captured before that. Since then what is timed waits for the best kernel. Full
@@ -69,14 +71,14 @@ forward heads were concerned most, whose best kernel has no masks and is compile
 went from 0.934 to 0.964, widths of 48 and 168 columns from 0.981 and 0.972 to 0.999 and 1.000. So rows at e3826e86 may
 be less than what we reach, and not more.
 
-**Gradients of 1,024 causal tokens of 128 columns** were the last under 0.97, at 0.967; they are at 1.010, and were at
-0.991 in another run, since rows of more than 64 columns are prepared by eight warps and not by four: alone, that takes
-49 us in place of 57 (run 62). Of the 478 us before 75 go into delta, D and clearing the accumulators of dQ, 55 into
-converting them, at 85 percent of the rate of the memory, and 340 into the gradients. A pass that clears nothing, and so
-is wrong, takes 20 us less: that was the prediction for idle warps that clear the accumulators of the next heads while
-these are computed, so that zeros need not leave L2. Measured: 6 us more causal, since a block waits for the warps that
-clear; and full heads of 1,024 tokens took 1,459 in place of 670, since every head waits for the one before it. It is
-not taken. Programs that take whole heads need 560, and other numbers of heads together, or two launches, 1 to 50
+**Gradients of 1,024 causal tokens of 128 columns** were the last under 0.97, at 0.967; they were at 1.010 and 0.991 in
+two runs, and are at 1.039, since rows of more than 64 columns are prepared by eight warps and not by four: alone, that
+takes 49 us in place of 57 (run 62). Of the 478 us before 75 go into delta, D and clearing the accumulators of dQ, 55
+into converting them, at 85 percent of the rate of the memory, and 340 into the gradients. A pass that clears nothing,
+and so is wrong, takes 20 us less: that was the prediction for idle warps that clear the accumulators of the next heads
+while these are computed, so that zeros need not leave L2. Measured: 6 us more causal, since a block waits for the warps
+that clear; and full heads of 1,024 tokens took 1,459 in place of 670, since every head waits for the one before it. It
+is not taken. Programs that take whole heads need 560, and other numbers of heads together, or two launches, 1 to 50
 percent more (run 58 of `tuning.json`). Between its launches the GPU waits for 0.1 to 0.6 us (run 59).
 
 **Consumers that run the same code**, half as much of it, at 128 columns (run 54): long full heads take 1 to 3 percent
@@ -246,7 +248,7 @@ def _first(cases: Cases, peer: str | None) -> str:
     if not said:
         return ""
     return (
-        f"**Beside FlashAttention-4 {peer or ''}** and cuDNN, in a run of their own: {said[0].lower()}{said[1:]}Its"
+        f"**Beside FlashAttention-4 {peer or ''}** and cuDNN: {said[0].lower()}{said[1:]}Its"
         " table is further down. The first two are of all other peers, of which cuDNN is mostly the fastest.\n\n"
     )
 

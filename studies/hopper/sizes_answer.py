@@ -58,14 +58,15 @@ place of 83.5 for full heads of 197 tokens and 128 columns, 79 in place of 97 ca
 so that all tiles of a head begin together, and lengths that tiles do not divide were ranked by the kernel with masks: 1
 to 13 percent for causal heads of up to 256 tokens (run 53).
 
-**Two short forward cases of 24 are behind cuDNN** in the run that is shown: 256 causal tokens of 128 columns, 59.6 us
-where cuDNN takes 56.7, and 128 tokens of 64 columns, by a thousandth. In a run woken by products these were at 1.027
-and 1.098, and one other at 0.982, 256 full tokens of 128 columns (1.042 here). An elementwise kernel that reads three
-tensors of its size and writes one takes 47.2 us: that is the roofline, and 80 to 84 percent of the time. From one H200
-to the next these ratios move by 3 percent: 256 causal tokens were at 1.018 on the machine of run 60 of `tuning.json`,
-0.991 and 0.995 in two runs on another whose GPU was at work, and 0.917 in a first one there, whose processor compiled
-FlashAttention-4's kernels between the cases while the GPU rested (four cases were lower by 6 to 9 percent). Tiles that
-let three blocks of 128 columns share an SM cannot be compiled: each thread would have 80 registers before the
+**256 causal tokens of 128 columns are the nearest**, at 1.014 in the run that is shown. An elementwise kernel that
+reads three tensors of its size and writes one takes 47.2 us: that is the roofline, and 80 to 84 percent of the time. In
+samples of ten calls (see above) it was at 0.951 to 1.027, and 256 full tokens at 0.982 to 1.042. In longer ones, on two
+other GPUs, it took 56.6 and 58.2 us where cuDNN took 57.1 and 58.2, and 57.3 and 57.5 where cuDNN took 57.4 and 57.9
+(runs 63 and 64 of `tuning.json`). One program may take all row tiles of a head, and leave key tiles in their stages for
+the next row tile: then K and V go from L2 to an SM once. Predicted 54 us, if L2 is what these wait for. Measured: as
+long or longer in 45 of 53 forms of tiles, by up to 17 percent, for K and V of the next head arrive late then; 5 percent
+less in two, both of 64 causal columns. It is not taken. Clusters of two blocks take 15 to 40 percent longer here. Tiles
+that let three blocks of 128 columns share an SM cannot be compiled: each thread would have 80 registers before the
 warpgroups share them out, and products need 94. To free Q after the last product that reads it, before the softmax,
 changed nothing beyond that noise: 0.4 to 1.3 percent more or less (run 60). Three things gained a little (there were
 four cases, at 0.972 to 0.992): statistics of rows, 0.8 to 1.6 percent of the bytes, are not written where nobody wants

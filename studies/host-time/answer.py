@@ -35,11 +35,11 @@ microseconds; commit {commit}.
 its place the same step took 1.3 to 1.7 times as long as SDPA's within one process, and the floor 1.1 to 1.2 times (run
 61 of `studies/hopper/tuning.json`).
 
-**Ratios hold within a run only.** In four runs of one day with this code, on three machines, SDPA's training step took
-131, 155, 191 and 249 microseconds and ours 1.14, 1.12, 1.12 and 1.12 times as long; the floor 0.99, 0.99, 0.98 and 0.98
-times. A deterministic step, whose gradients are two kernels more, varied most: 1.2 to 1.4 times. In runs of earlier
-days steps took 1.6 to 2 times as long as SDPA's, which took 115 to 231 microseconds. A prefill took 54 at first, where
-SDPA took 32.
+**Ratios hold within a run only.** In six runs of one day with this code, on four machines, SDPA's training step took
+131, 140, 155, 191, 222 and 249 microseconds and ours 1.14, 1.15, 1.12, 1.12, 1.15 and 1.12 times as long; the floor
+0.93 to 0.99 times. A deterministic step, whose gradients are two kernels more, varied most: 1.2 to 1.5 times. In runs
+of earlier days steps took 1.6 to 2 times as long as SDPA's, which took 115 to 231 microseconds. A prefill took 54 at
+first, where SDPA took 32.
 
 Keys that grow make a new form at every step: that call is checked and planned like a first one, and those of a model's
 other layers repeat it. SDPA's cuDNN plans every length anew as well.

@@ -1,17 +1,17 @@
 """How long does Python take for a call of attention on a GPU, beside PyTorch's own?
 
-    PYTHONPATH=src python studies/host-time/run.py [FOLDER [COMMIT]]
+    PYTHONPATH=src python studies/host-time/run.py [--into FOLDER] [--commit NAME]
 
 times calls that are queued, not waited for, and writes results.json beside this file, or into FOLDER with a profile of
 every case. ``answer.py`` turns it into answer.md.
 """
 
+import argparse
 import cProfile
 import io
 import json
 import pstats
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -146,12 +146,16 @@ def profiled(call: Callable[[], Any], calls: int) -> str:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="folder of results.json and of profiles")
+    parser.add_argument("--commit", help="name of the commit, where there is no checkout")
+    given = parser.parse_args()
     expect_gpu()
     print(f"replay in C: {native.why_not() or 'yes'}")
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    folder = given.into or Path(__file__).parent
+    folder.mkdir(parents=True, exist_ok=True)
     made = asdict(provenance())
-    if len(sys.argv) > 2:
-        made["commit"] = sys.argv[2]
+    made["commit"] = given.commit or made["commit"]
     found = []
     for case in cases():
         ways = {"SDPA": torch.nn.functional.scaled_dot_product_attention, "ours": attention}
@@ -165,7 +169,7 @@ def main() -> None:
             for _ in range(SAMPLES):
                 for name, compute in ways.items():
                     samples[name].append(microseconds(partial(case.call, compute), case.calls))
-            if len(sys.argv) > 1:
+            if given.into:
                 text = profiled(partial(case.call, attention), case.calls)
                 (folder / f"{case.name.replace(', ', '-').replace(' ', '-')}.txt").write_text(text, encoding="utf-8")
         medians = {name: statistics.median(each) for name, each in samples.items()}
