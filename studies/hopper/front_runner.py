@@ -1,11 +1,13 @@
 """Ours beside FlashAttention-4 and cuDNN: every width that models have, and forty odd forms drawn at random."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from random import Random
 
 import torch
-from cases import HIDDEN, OURS, Attend, Case, error_of_gradients, error_of_rows, on, pulled, randoms
+from cases import HIDDEN, OURS, Attend, Case, Inputs, error_of_gradients, error_of_rows, on, pulled, randoms
+from others import seen_in_packed, starts_of
 from torch import Tensor
 from torch.nn.attention import SDPBackend
 
@@ -39,6 +41,24 @@ def flash_attention_4(*, is_causal: bool, window: int | None = None) -> Attend:
     return call
 
 
+def flash_attention_4_packed(lengths: tuple[int, ...], *, is_causal: bool) -> Attend:
+    """Of sequences one behind the other."""
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        from flash_attn.cute.interface import flash_attn_varlen_func
+
+        starts, longest = starts_of(lengths, q.device), max(lengths)
+        tokens = (x[0].transpose(0, 1) for x in (q, k, v))
+        found = flash_attn_varlen_func(
+            *tokens, cu_seqlens_q=starts, cu_seqlens_k=starts, max_seqlen_q=longest, max_seqlen_k=longest,
+            causal=is_causal,
+        )  # fmt: skip
+        output: Tensor = (found[0] if isinstance(found, tuple) else found).transpose(0, 1)[None]
+        return output
+
+    return call
+
+
 def front_runner() -> Iterator[Case]:
     for direction in DIRECTIONS:
         for d, width in WIDTHS:
@@ -50,19 +70,50 @@ def front_runner() -> Iterator[Case]:
 
 
 def odd_forms() -> Iterator[Case]:
-    """Lengths that nothing divides, groups of 3, 5 and 7, one to 64 sequences, other lengths of keys, windows."""
+    """Lengths that nothing divides, groups of 3, 5, 7, one to 64 sequences, other lengths of keys, windows, packed."""
     draw = Random(ODD_SEED)
     for index in range(ODD_FORMS):
         d = draw.choice((64, 64, 80, 96, 128, 128, 128, 192, 256))
         group, kv_heads = draw.choice((1, 3, 5, 7)), draw.choice((1, 2, 3, 5))
         batch = draw.choice((1, 1, 2, 5, 13, 64))
         n = draw.randrange(300, max(400, 40000 // batch // (group * kv_heads) * 4)) | 1
-        kind = draw.choice(("full", "causal", "causal", "cross", "window"))
+        kind = draw.choice(("full", "causal", "causal", "cross", "window", "packed"))
         keys = n + draw.randrange(1, n) if kind == "cross" else n
         window = draw.randrange(n // 8, n // 2) if kind == "window" else None
-        shape = (batch, group * kv_heads, kv_heads, n, keys)
         direction = DIRECTIONS[index % 2]
+        if kind == "packed":
+            lengths = tuple(draw.randrange(1, 2 * n) for _ in range(max(2, batch)))
+            yield packed_case(direction, lengths, (group * kv_heads, kv_heads), d, is_causal=draw.random() < 0.75)
+            continue
+        shape = (batch, group * kv_heads, kv_heads, n, keys)
         yield case_of("odd forms", direction, shape, (d, d), kind in ("causal", "cross"), window)
+
+
+def packed_case(
+    direction: str, lengths: tuple[int, ...], all_heads: tuple[int, int], d: int, *, is_causal: bool
+) -> Case:
+    """Sequences of these lengths one behind the other, heads between tokens, as kernels for them have it."""
+    total, (heads, kv_heads) = sum(lengths), all_heads
+    case = case_of("odd forms", direction, (1, heads, kv_heads, total, total), (d, d), is_causal, None)
+    attends: dict[str, Attend] = {
+        OURS: lambda q, k, v: attention(
+            q, k, v, is_causal=is_causal, cu_seqlens=starts_of(lengths, q.device), enable_gqa=heads != kv_heads
+        ),
+        "flash-4": flash_attention_4_packed(lengths, is_causal=is_causal),
+    }
+
+    def inputs() -> Inputs:
+        q, k, v = randoms(*((1, total, each, d) for each in (heads, kv_heads, kv_heads)))
+        return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+
+    is_forward, mask = direction == "forward", "causal" if is_causal else "full"
+    scores = sum(_scores(length, length, is_causal, None) for length in lengths)
+    return replace(
+        case, name=f"odd forms: {direction} {len(lengths)} packed, {heads}/{kv_heads} x {total} x {d} {mask}",
+        flops=2.0 * heads * scores * (2 * d if is_forward else 5 * d), inputs=inputs,
+        contenders={name: (on if is_forward else pulled)(attend) for name, attend in attends.items()},
+        error=(error_of_rows if is_forward else error_of_gradients)(seen_in_packed(lengths, is_causal=is_causal)),
+    )  # fmt: skip
 
 
 def case_of(

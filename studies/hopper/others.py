@@ -146,19 +146,13 @@ def windowed() -> Form:
 
 def packed() -> Form:
     """Beside FlashAttention-2 only: cuDNN takes nested tensors in PyTorch 2.11, but no graph captures them there."""
-
-    def seen(i: Tensor, j: Tensor) -> Tensor:
-        stops = starts_of(LENGTHS, i.device)[1:]
-        mine, theirs = (torch.searchsorted(stops, at.contiguous(), right=True) for at in (i, j))
-        return (mine == theirs) & (j <= i)
-
     attends: dict[str, Attend] = {
         OURS: lambda q, k, v: attention(q, k, v, is_causal=True, cu_seqlens=starts_of(LENGTHS, q.device)),
         "flash": varlen(LENGTHS, (-1, 0)),
     }
     return Form(
-        mask=f"causal, {len(LENGTHS)} packed", seen=seen, scores=0.5 * sum(length**2 for length in LENGTHS),
-        attends=attends, n=sum(LENGTHS), between_tokens=True,
+        mask=f"causal, {len(LENGTHS)} packed", seen=seen_in_packed(LENGTHS, is_causal=True),
+        scores=0.5 * sum(length**2 for length in LENGTHS), attends=attends, n=sum(LENGTHS), between_tokens=True,
     )  # fmt: skip
 
 
@@ -166,6 +160,17 @@ def packed() -> Form:
 def starts_of(lengths: tuple[int, ...], device: torch.device) -> Tensor:
     """Where packed sequences start, and the end: made once, since a graph that is captured can copy nothing there."""
     return torch.tensor([0, *accumulate(lengths)], dtype=torch.int32, device=device)
+
+
+def seen_in_packed(lengths: tuple[int, ...], *, is_causal: bool) -> Seen:
+    """Which keys of packed sequences a query sees: those of its own, and with ``is_causal`` none after it."""
+
+    def seen(i: Tensor, j: Tensor) -> Tensor:
+        stops = starts_of(lengths, i.device)[1:]
+        mine, theirs = (torch.searchsorted(stops, at.contiguous(), right=True) for at in (i, j))
+        return (mine == theirs) & (j <= i) if is_causal else mine == theirs
+
+    return seen
 
 
 def varlen(lengths: tuple[int, ...], window: tuple[int, int]) -> Attend:
