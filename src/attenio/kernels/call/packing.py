@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from attenio.errors import InvalidInput
-from attenio.kernels.call.watching import has_values
+from attenio.kernels.call.watching import has_values, is_unwatched
 from attenio.names import show_type
 from attenio.quantities import show_shape
 
@@ -137,6 +137,11 @@ def _read_fault(lengths: Tensor, tokens: int) -> str | None:
 
 def segment_ranges(pair: Pair, queries: int, window: tuple[int, int], *, is_causal: bool) -> Pair:
     """First key and the one after the last that every query may see, by cumulative lengths."""
+    if pair[0].is_cuda and pair[1].is_cuda and is_unwatched(pair):
+        from attenio.kernels.call import segment_ranges as kernels
+
+        first, stop = kernels.on_gpu(*pair, queries, window, is_causal=is_causal)
+        return first, stop
     mine, theirs = pair[0].long(), pair[1].long()
     rows = torch.arange(queries, device=mine.device)
     segment = torch.searchsorted(mine[1:].contiguous(), rows, right=True).clamp(max=mine.shape[0] - 2)

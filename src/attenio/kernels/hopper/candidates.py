@@ -41,8 +41,8 @@ def _ranked(kind: ForwardKind, processors: int | None, *, cuda: bool) -> Sequenc
 
 
 def takes_cuda(kind: ForwardKind) -> bool:
-    """The CUDA kernel has neither ranges nor caps, and its programs do not keep pace with each other."""
-    can = not (kind.band.packed or kind.capped or (kind.band.is_dense and kind.leaves_cache))
+    """The CUDA kernel has no caps, and its programs do not keep pace with each other."""
+    can = not (kind.capped or (kind.band.is_dense and kind.leaves_cache))
     return can and can_compile(kind.device)
 
 
@@ -61,7 +61,8 @@ def is_tried(tiles: HopperTiles, kind: ForwardKind) -> bool:
 
 def _name(tiles: CudaTiles, kind: ForwardKind) -> str:
     blocks = f" of {tiles.cluster} blocks" if tiles.cluster > 1 else ""
-    return f"{tiles.consumers} consumers{blocks} and {tiles.key_tile} keys of {kind.d}/{kind.width}"
+    packed = ", packed" if kind.band.packed else ""
+    return f"{tiles.consumers} consumers{blocks} and {tiles.key_tile} keys of {kind.d}/{kind.width}{packed}"
 
 
 def _wide_is_proven(d: int, kind: ForwardKind, *, tries: bool = True) -> bool:
@@ -88,7 +89,8 @@ def _computed_twice(
     tiles: HopperTiles, kind: ForwardKind, lengths: tuple[int, int], *, masked: bool
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Outputs and log-sum-exps of a small problem by these tiles, and by the definition."""
-    trial = small_problem(lengths, (kind.d, kind.width), kind.dtype, kind.device, masked=masked)
+    packed = kind.band.packed
+    trial = small_problem(lengths, (kind.d, kind.width), kind.dtype, kind.device, masked=masked, packed=packed)
     theirs = Attended(*forward_by_definition(trial))
     mine = Attended(*(torch.full_like(part, torch.nan) for part in theirs))
     run(trial, mine, tiles)

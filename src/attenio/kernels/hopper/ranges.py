@@ -18,11 +18,20 @@ class VisibleKeys(NamedTuple):
     stop: Tensor
     bounds: Tensor
 
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Rows and blocks of them from one sequence of the batch to the next; none where all have the same."""
+        return (self.first.stride(0), self.bounds.shape[1]) if self.first.shape[0] > 1 else (0, 0)
+
     @classmethod
     def of(cls, problem: KernelProblem, band: Band) -> "VisibleKeys":
         """Those of a problem within its band."""
         seen, device, queries = problem.visible, problem.query.device, problem.queries
         assert seen.first is not None and seen.stop is not None
+        if device.type == "cuda" and seen.first.is_cuda and seen.stop.is_cuda:
+            from attenio.kernels.hopper.range_kernels import visible_keys
+
+            return cls(*visible_keys(seen.first, seen.stop, band, problem.keys))
         at = torch.arange(queries, device=device)
         first = torch.maximum(seen.first.to(device), (at + band.below).clamp(min=0))
         stop = torch.minimum(seen.stop.to(device), (at + band.above + 1).clamp(max=problem.keys))

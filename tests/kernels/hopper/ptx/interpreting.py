@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.kernels.hopper.ptx.driver import InterpretingDriver
 
+from attenio.kernels.call.packing import segment_ranges
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.call.visibility import Visibility
@@ -25,13 +26,18 @@ _CACHED = attenio.launcher_of, key_stationary.launcher_of, split_latents.launche
 
 
 class Heads(NamedTuple):
-    """Batch, heads, KV heads, queries and keys; widths of keys and values; what is seen; and programs that run."""
+    """Batch, heads, KV heads, queries and keys; widths of keys and values; what is seen; and programs that run.
+
+    ``packed`` are ends of packed sequences, of queries and of keys.
+    """
 
     shape: tuple[int, int, int, int, int]
     widths: tuple[int, int]
     above: int | None = None
     programs: int = 2
     below: int | None = None
+    packed: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    is_causal: bool = False
 
     @property
     def problem(self):
@@ -41,6 +47,10 @@ class Heads(NamedTuple):
         sizes = (heads, queries, d), (kv_heads, keys, d), (kv_heads, keys, width)
         each = (torch.randn(batch, *size, generator=drawn).bfloat16() for size in sizes)
         seen = {name: value for name, value in (("above", self.above), ("below", self.below)) if value is not None}
+        if self.packed is not None:
+            ends = tuple(torch.tensor((0, *each)) for each in self.packed)
+            first, stop = segment_ranges(ends, queries, (-1, -1), is_causal=self.is_causal)
+            seen = {"first": first[None], "stop": stop[None]}
         return KernelProblem.of_heads(*each, Visibility(group=heads // kv_heads, **seen), d**-0.5)
 
 

@@ -37,6 +37,34 @@ def test_blocks_of_a_cluster_load_keys_for_each_other(heads, seed):
     assert off(mine, right) < 2.0**-7
 
 
+# Sequences that begin within tiles, one of one row, and more keys than queries.
+PACKED = Heads((1, 4, 2, 300, 310), (64, 64), packed=((100, 101, 170, 300), (90, 95, 170, 310)), programs=3)
+_ALONE, _BUFFERED = (
+    next(each for each in cuda_tiles(64, 64) if sizes == (each.consumers, each.key_tile, each.query_buffers))
+    for sizes in ((1, 64, 1), (1, 128, 2))
+)
+
+
+@pytest.mark.parametrize("tiles", [TILES, _ALONE, _BUFFERED], ids=["in turns", "alone", "two buffers"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_programs_take_row_tiles_of_packed_sequences_as_they_are_free(tiles, is_causal):
+    mine, right = attended(PACKED._replace(is_causal=is_causal), tiles, seed=int(is_causal))
+    assert off(mine, right) < 2.0**-7
+
+
+def test_numbers_of_a_row_tile_that_come_after_its_queries_are_found():
+    told = "if (PACKED) tell(shared, place, present, tile_range(first, batch, work), range);\n"
+    end = "    first, head, batch);\n"
+
+    def edited(text):
+        assert told in text and end in text
+        text = text.replace(told, "\n")
+        return text.replace(end, f"{end}{told}", 1)
+
+    with pytest.raises(Fault, match="without waiting for who"):
+        attended(PACKED, TILES, seed=0, edited=edited)
+
+
 def test_a_stage_that_is_freed_in_one_block_of_a_cluster_only_is_found():
     def edited(text):
         assert "lane < CLUSTER" in text

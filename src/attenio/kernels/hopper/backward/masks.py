@@ -35,6 +35,10 @@ class VisibleRows(NamedTuple):
         seen, band, device = problem.visible, Band.of(problem), problem.query.device
         if seen.first is None or seen.stop is None:
             return cls(band)
+        if device.type == "cuda" and seen.first.is_cuda and seen.stop.is_cuda:
+            from attenio.kernels.hopper.range_kernels import visible_rows
+
+            return cls(band, *visible_rows(seen.first, seen.stop, band, problem.batch, problem.keys))
         first, stop = seen.first.to(device), seen.stop.to(device)
         # A row that sees nothing has no weights, whatever its range: one that keeps ranges in order.
         sees = stop > first

@@ -12,7 +12,7 @@
 // begin within sectors are read by up to twice as many requests, and so by half of these.
 //
 // Constants (CONSUMERS, BLOCKS that share an SM, CLUSTER of blocks that share key tiles, KEY_TILE, STAGES, Q_BUFFERS of
-// each consumer, D, V, STORED_D, STORED_V, MASKED, BELOW, REGISTERS) and the products scores_product() and
+// each consumer, D, V, STORED_D, STORED_V, MASKED, BELOW, PACKED, REGISTERS) and the products scores_product() and
 // outputs_product() are written in front of this text by `source.py`.
 // D and V are columns that are computed with, multiples of 16, STORED_D and STORED_V those of whole panels in shared
 // memory; those past a tensor's own are zeros that TMA fills in.
@@ -35,6 +35,7 @@ __device__ __forceinline__ void pass_turn(int me) {
 // Of a thread: two rows, 8 apart, and of every 8 columns two.
 struct Rows {
     int first;  // the first of them
+    int first_key[2], stop_key[2];  // of packed sequences: those that they see
     float largest[2], total[2], factor[2], anchor[2];
 };
 
@@ -45,8 +46,8 @@ __device__ __forceinline__ void find_anchors(float (&s)[KEY_TILE / 2], Rows &row
     int first[2], stop[2];
 #pragma unroll
     for (int of = 0; of < 2; of++) {
-        first[of] = rows.first + 8 * of + work.below - column;
-        stop[of] = min(rows.first + 8 * of + work.above + 1, work.keys) - column;
+        first[of] = (PACKED ? rows.first_key[of] : rows.first + 8 * of + work.below) - column;
+        stop[of] = (PACKED ? rows.stop_key[of] : min(rows.first + 8 * of + work.above + 1, work.keys)) - column;
     }
     constexpr int CHAINS = 4;  // of each row: a comparison waits for the one before it
     float tops[2][CHAINS];
@@ -202,6 +203,15 @@ __device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V 
     ring = ahead;
 }
 
+// Which keys of packed sequences this thread's two rows see.
+__device__ __forceinline__ void find_keys(Rows &rows, int batch, const Work &work) {
+#pragma unroll
+    for (int of = 0; of < 2; of++) {
+        const int at = batch * work.row_step + min(rows.first + 8 * of, work.queries - 1);
+        rows.first_key[of] = work.First[at], rows.stop_key[of] = work.Stop[at];
+    }
+}
+
 __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
     const int thread = threadIdx.x % WARPGROUP, lane = threadIdx.x % 32;
     Ring<STAGES> ring;
@@ -209,18 +219,35 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
     float s[KEY_TILE / 2], o[V / 2];
     u32 p[KEY_TILE / 4];
     if (me == CONSUMERS - 1) pass_turn(me);
-    int index = work.Starts[program()], batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
-    const int end = work.Starts[program() + 1];
-    while (index < end) {
+    // Of packed sequences the producer says when there are no more: the first index and the end are bounds only.
+    const int end = end_of_entries(work) + PACKED;
+    Entry entry = entry_at(first_entry(work), work);
+    while (entry.index < end) {
+        const int place = queries.stage * CONSUMERS + me;
+        const u32 told = shared + ENTRIES_AT + 4 * NUMBERS * place;
+        if (PACKED) {
+            barrier_wait(shared + Q_FULL + 8 * place, queries.phase);
+            entry.batch_head = read_number(told);
+            if (entry.batch_head < 0) break;
+            entry.code = read_number(told + 4);
+        }
+        const int batch_head = entry.batch_head, code = entry.code;
         const int tile_row = first_row(code, work), row = tile_row + (block_of_cluster() * CONSUMERS + me) * ROWS;
         const bool backwards = code % 2;
         const int mine = row + thread / 32 * 16 + lane / 4;  // the first of this thread's two rows
         Range range = {0, work.keys / KEY_TILE, 0, work.keys / KEY_TILE};
         int unseen = 0;
         Rows rows = {mine};
+        if (PACKED) find_keys(rows, batch_head / work.heads, work);
         if (MASKED) {
-            const Range all = union_range(tile_row, work);
-            range = tile_range(row, work);
+            Range all;
+            if (PACKED) {
+                range = {read_number(told + 8), read_number(told + 12), read_number(told + 16), read_number(told + 20)};
+                all = {read_number(told + 24), read_number(told + 28), 0, 0};
+            } else {
+                all = union_range(tile_row, 0, work);
+                range = tile_range(row, 0, work);
+            }
             if (range.start >= range.stop) range = {all.start, all.start + 1, 0, 0};
             const int before = backwards ? all.stop - range.stop : range.start - all.start;
             unseen = all.stop - all.start - (range.stop - range.start) - before;
@@ -237,9 +264,8 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         int tile = backwards ? range.stop - 1 : range.start;
         const int onward = backwards ? -1 : 1, steps = range.stop - range.start - 1;
 
-        const int place = queries.stage * CONSUMERS + me;
         const u64 q = descriptor(shared + Q_AT + place * Q_SLOT, 0, 8 * D_PANEL * 2, D_PANEL * 2);
-        barrier_wait(shared + Q_FULL + 8 * place, queries.phase);
+        if (!PACKED) barrier_wait(shared + Q_FULL + 8 * place, queries.phase);
         queries.advance();
         barrier_wait(shared + K_FULL + 8 * ring.stage, ring.phase);
         take_turn(me);
@@ -272,8 +298,10 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         products_fence();
         issue_outputs(o, p, values_at(shared, ring.stage));
         const long long out_row = static_cast<long long>(batch_head) * work.queries;
-        index++;  // the next entry, of which there is one after the last, too
-        batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
+        if (PACKED)
+            entry.index++;
+        else
+            entry = entry_at(next_of(entry.index, work), work);
         products_wait<0>(o);
         free_stage(shared + V_FREE + 8 * ring.stage);
         ring.advance();

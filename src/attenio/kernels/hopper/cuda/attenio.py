@@ -11,26 +11,41 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.results import Attended
 from attenio.kernels.gpu.arguments import scaled
 from attenio.kernels.gpu.band import Band
+from attenio.kernels.gpu.counters import counters
 from attenio.kernels.hopper.cuda.compiler import begin_compiling, is_at_hand
 from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel, CudaLauncher
 from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, panel
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor
+from attenio.kernels.hopper.ranges import VisibleKeys
 from attenio.kernels.hopper.schedule import LaunchPlan
 from attenio.kernels.hopper.tiles import ROWS
 from attenio.kernels.replay.launches import launch_compiled
 
 KERNEL = "attenio_kernel"
+# What the producer tells each consumer of a row tile of packed sequences.
+_ENTRY_BYTES = 32
 
 
 class Work(ctypes.Structure):
     """The last parameter of the kernel: addresses, then numbers."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("Largest", "Total", "Output", "Starts", "Entries", "Sinks")),
-        *((name, ctypes.c_int) for name in ("heads", "group", "queries", "keys", "below", "above", "width", "missing")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in (
+                "Largest", "Total", "Output", "Starts", "Entries", "Sinks", "First", "Stop", "Bounds", "Counters",
+            )
+        ),
+        *(
+            (name, ctypes.c_int)
+            for name in (
+                "heads", "group", "queries", "keys", "below", "above", "width", "missing", "row_tiles", "batch_heads",
+                "row_step", "bound_step",
+            )
+        ),
         ("scale_log2", ctypes.c_float),
-    )
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=256)
@@ -45,7 +60,7 @@ def constants_of(
         ("CONSUMERS", tiles.consumers), ("BLOCKS", tiles.blocks), ("CLUSTER", tiles.cluster),
         ("KEY_TILE", tiles.key_tile), ("STAGES", tiles.stages), ("Q_BUFFERS", tiles.query_buffers),
         ("D", used_d), ("V", used_width), ("STORED_D", d), ("STORED_V", width),
-        ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)),
+        ("MASKED", int(masked)), ("BELOW", int(band.cuts_before)), ("PACKED", int(band.packed)),
         ("REGISTERS", tiles.registers),
     )  # fmt: skip
 
@@ -59,11 +74,17 @@ def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles,
         _panels(aligned(problem.value), share, width),
     )  # fmt: skip
     sinks = 0 if problem.sinks is None else problem.sinks.detach().float()
-    statistics = (0, 0) if problem.only_output else attended[1:]
+    statistics, heads = (0, 0) if problem.only_output else attended[1:], problem.kv_heads * problem.group
+    ranges: tuple[Tensor | int, ...] = (0, 0, 0, 0)
+    steps = (0, 0)
+    if band.packed:
+        seen = VisibleKeys.of(problem, band)
+        ranges, steps = (*seen, counters(query.device, 2)), seen.steps
     arguments = (
-        *statistics, attended.output, plan.starts, plan.entries, sinks,
-        problem.kv_heads * problem.group, problem.group, problem.queries, problem.keys, band.below, band.above,
-        problem.value.shape[-1], tiles.missing_rows(problem.queries, band), scale,
+        *statistics, attended.output, plan.starts, plan.entries, sinks, *ranges,
+        heads, problem.group, problem.queries, problem.keys, band.below, band.above,
+        problem.value.shape[-1], tiles.missing_rows(problem.queries, band), -(-problem.queries // tiles.row_tile),
+        problem.batch * heads, *steps, scale,
     )  # fmt: skip
     constants = constants_of(tiles, plan.columns, (query.shape[-1], problem.value.shape[-1]), band, problem.keys)
     launcher = launcher_of(ELEMENTS[query.dtype], tiles, constants, query.device)
@@ -78,6 +99,8 @@ def launcher_of(
     del device  # a module belongs to the current one
     numbers, threads = dict(constants), WARPGROUP * (tiles.consumers + 1)
     shared_bytes = tiles.shared_bytes(numbers["STORED_D"], numbers["STORED_V"])
+    if numbers["PACKED"]:
+        shared_bytes += _ENTRY_BYTES * tiles.query_buffers * tiles.consumers
     text = attenio_source(element, numbers)
     return CudaLauncher(
         CudaKernel(KERNEL, text, element, threads, shared_bytes, Work, overlaps=True, may_leave_out=True)

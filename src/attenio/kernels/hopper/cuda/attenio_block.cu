@@ -20,14 +20,21 @@ constexpr int BARRIERS_AT = V_AT + STAGES * V_SLOT;
 constexpr int Q_FULL = BARRIERS_AT, Q_FREE = Q_FULL + 8 * Q_BUFFERS * CONSUMERS;
 constexpr int K_FULL = Q_FREE + 8 * Q_BUFFERS * CONSUMERS;
 constexpr int K_FREE = K_FULL + 8 * STAGES, V_FULL = K_FREE + 8 * STAGES, V_FREE = V_FULL + 8 * STAGES;
+// Of packed sequences: what the rows in each buffer of each consumer are, so many numbers.
+constexpr int ENTRIES_AT = V_FREE + 8 * STAGES, NUMBERS = 8;
 
 struct Work {
     float *Largest, *Total;  // null where nobody wants them
     void *Output;
     const int *Starts, *Entries;
     const float *Sinks;  // or null
+    // Of packed sequences: the first key of each row and the one after the last, the least and the largest of both of
+    // every 64 rows, and row tiles that are begun besides the first of each program and programs that are done.
+    const int *First, *Stop, *Bounds;
+    u32 *Counters;
     int heads, group, queries, keys, below, above, width;
     int missing;  // rows that the first tile has before the first row, so that the last one is whole
+    int row_tiles, batch_heads, row_step, bound_step;  // of packed sequences; steps between sequences of the batch
     float scale_log2;
 };
 
@@ -47,7 +54,15 @@ struct Range {
 };
 
 // Key tiles that 64 rows may see, and those that all of them see whole.
-__device__ __forceinline__ Range tile_range(int row, const Work &work) {
+__device__ __forceinline__ Range tile_range(int row, int batch, const Work &work) {
+    if (PACKED) {
+        if (row >= work.queries) return {0, 0, 0, 0};
+        const int *of = work.Bounds + 4 * (batch * work.bound_step + row / ROWS);
+        const int first = of[0], last_first = of[1], first_stop = of[2], stop = of[3];
+        if (first >= stop) return {0, 0, 0, 0};
+        return {first / KEY_TILE, (stop + KEY_TILE - 1) / KEY_TILE, (last_first + KEY_TILE - 1) / KEY_TILE,
+                first_stop / KEY_TILE};
+    }
     const int last = min(row + ROWS, work.queries) - 1;
     const int first = max(row + work.below, 0), last_first = max(last + work.below, 0);
     const int first_stop = min(row + work.above + 1, work.keys), stop = min(last + work.above + 1, work.keys);
@@ -56,18 +71,64 @@ __device__ __forceinline__ Range tile_range(int row, const Work &work) {
             max(first_stop, 0) / KEY_TILE};
 }
 
+__device__ __forceinline__ void add_range(Range &all, const Range &mine) {
+    if (mine.start < mine.stop) all.start = all.start < all.stop ? min(all.start, mine.start) : mine.start;
+    all.stop = max(all.stop, mine.stop);
+}
+
 // Key tiles that some consumer sees: at least one, so that no loop is empty.
-__device__ __forceinline__ Range union_range(int row, const Work &work) {
+__device__ __forceinline__ Range union_range(int row, int batch, const Work &work) {
     if (!MASKED) return {0, work.keys / KEY_TILE, 0, 0};
-    Range all = tile_range(row, work);
+    Range all = tile_range(row, batch, work);
 #pragma unroll
-    for (int c = 1; c < CLUSTER * CONSUMERS; c++) {
-        const Range mine = tile_range(row + c * ROWS, work);
-        if (mine.start < mine.stop) all.start = all.start < all.stop ? min(all.start, mine.start) : mine.start;
-        all.stop = max(all.stop, mine.stop);
-    }
+    for (int c = 1; c < CLUSTER * CONSUMERS; c++) add_range(all, tile_range(row + c * ROWS, batch, work));
     all.stop = max(all.stop, all.start + 1);
     return all;
+}
+
+// What a program computes next: a row tile of a batch x head, whose keys it walks in this direction.
+struct Entry {
+    int index, batch_head, code;
+};
+
+// The entry of an index; the one after the last is there, too. Programs have lists. Of packed sequences, whose lengths
+// the host does not know, each takes the row tile that comes next when it needs one.
+__device__ __forceinline__ Entry entry_at(int index, const Work &work) {
+    if (PACKED) return {index, index / work.row_tiles, index % work.row_tiles * 2};
+    return {index, work.Entries[ENTRY * index], work.Entries[ENTRY * index + 1]};
+}
+__device__ __forceinline__ int first_entry(const Work &work) { return PACKED ? program() : work.Starts[program()]; }
+__device__ __forceinline__ int end_of_entries(const Work &work) {
+    return PACKED ? work.row_tiles * work.batch_heads : work.Starts[program() + 1];
+}
+__device__ __forceinline__ int next_of(int index, const Work &work) {
+    if (!PACKED) return index + 1;
+    u32 more;
+    asm volatile("atom.global.add.u32 %0, [%1], 1;" : "=r"(more) : "l"(work.Counters) : "memory");
+    return more + gridDim.x;
+}
+
+__device__ __forceinline__ void write_number(u32 at, int number) {
+    asm volatile("st.shared.s32 [%0], %1;" ::"r"(at), "r"(number) : "memory");
+}
+__device__ __forceinline__ int read_number(u32 at) {
+    int number;
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(number) : "r"(at) : "memory");
+    return number;
+}
+
+// The producer tells a consumer of packed sequences what it computes next, in numbers that come with its queries.
+__device__ __forceinline__ void tell(u32 shared, int place, const Entry &entry, const Range &mine, const Range &all) {
+    const u32 at = shared + ENTRIES_AT + 4 * NUMBERS * place;
+    write_number(at, entry.batch_head), write_number(at + 4, entry.code);
+    write_number(at + 8, mine.start), write_number(at + 12, mine.stop);
+    write_number(at + 16, mine.whole_start), write_number(at + 20, mine.whole_stop);
+    write_number(at + 24, all.start), write_number(at + 28, all.stop);
+}
+// After the last row tile: there is none.
+__device__ __forceinline__ void tell_end(u32 shared, int place) {
+    write_number(shared + ENTRIES_AT + 4 * NUMBERS * place, -1);
+    barrier_arrive(shared + Q_FULL + 8 * place);
 }
 
 template <int ROW_COUNT, int WIDTH, int PANEL>
@@ -95,15 +156,15 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
                                         const Work &work) {
     Ring<STAGES> ring;
     Ring<Q_BUFFERS> queries;
-    int index = work.Starts[program()];
-    const int end = work.Starts[program() + 1];
-    int batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
-    while (index < end) {
-        const int batch = batch_head / work.heads, head = batch_head % work.heads, row = first_row(code, work);
-        const int backwards = code % 2;
-        index++;  // the entry after the last is there, too
-        batch_head = work.Entries[ENTRY * index], code = work.Entries[ENTRY * index + 1];
-        const Range range = union_range(row, work);
+    const int end = end_of_entries(work);
+    Entry entry = entry_at(first_entry(work), work);
+    while (entry.index < end) {
+        const int batch = entry.batch_head / work.heads, head = entry.batch_head % work.heads;
+        const int row = first_row(entry.code, work), backwards = entry.code % 2;
+        const Entry present = entry;
+        const int next = next_of(entry.index, work);
+        if (!PACKED) entry = entry_at(next, work);
+        const Range range = union_range(row, batch, work);
         for (int step = 0; step < range.stop - range.start; step++) {
             const int key = (backwards ? range.stop - 1 - step : range.start + step) * KEY_TILE;
             barrier_wait(shared + K_FREE + 8 * ring.stage, ring.phase ^ 1);
@@ -112,9 +173,11 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
             if (step == 0) {
                 for (int c = 0; c < CONSUMERS; c++) {
                     const int place = queries.stage * CONSUMERS + c;
+                    const int first = row + (block_of_cluster() * CONSUMERS + c) * ROWS;
                     barrier_wait(shared + Q_FREE + 8 * place, queries.phase ^ 1);
+                    if (PACKED) tell(shared, place, present, tile_range(first, batch, work), range);
                     load_tile<ROWS, STORED_D, D_PANEL>(shared + Q_AT + place * Q_SLOT, q, shared + Q_FULL + 8 * place,
-                                                       row + (block_of_cluster() * CONSUMERS + c) * ROWS, head, batch);
+                                                       first, head, batch);
                 }
             }
             barrier_wait(shared + V_FREE + 8 * ring.stage, ring.phase ^ 1);
@@ -123,5 +186,19 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
             ring.advance();
         }
         queries.advance();
+        if (PACKED) entry = entry_at(next, work);
     }
+    if (!PACKED) return;
+    for (int c = 0; c < CONSUMERS; c++) {
+        const int place = queries.stage * CONSUMERS + c;
+        barrier_wait(shared + Q_FREE + 8 * place, queries.phase ^ 1);
+        tell_end(shared, place);
+    }
+    // The last program to end leaves both counters at 0.
+    u32 before;
+    asm volatile("atom.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(work.Counters + 1), "r"(gridDim.x - 1)
+                 : "memory");
+    if (before == gridDim.x - 1) asm volatile("st.global.u32 [%0], 0;" ::"l"(work.Counters) : "memory");
 }

@@ -1,0 +1,93 @@
+"""Ranges that queries see and that see keys, each in one kernel: short packed sequences take no longer than a few."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from attenio.kernels.gpu.band import Band
+from attenio.kernels.hopper.tiles import ROWS
+
+_KEYS = 128
+_FAR = tl.constexpr(2**30)
+_NUMBERS = ["queries", "keys", "below", "above", "halvings"]
+_PLACES = ["First", "Stop", "Firsts", "Stops", "Bounds", "FirstRows", "StopRows"]
+
+
+@triton.jit(do_not_specialize=_NUMBERS, do_not_specialize_on_alignment=_PLACES)
+def visible_keys_kernel(First, Stop, Firsts, Stops, Bounds, queries, keys, below, above, ROWS: tl.constexpr):
+    """Both ends of ROWS rows within a band, in 32 bits, and the least and the largest of them."""
+    block, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    rows = block * ROWS + tl.arange(0, ROWS)
+    at = tl.minimum(rows, queries - 1)  # what is past the last row is as the last row
+    first = tl.maximum(tl.load(First + batch * queries + at), tl.maximum(at + below, 0)).to(tl.int32)
+    stop = tl.minimum(tl.load(Stop + batch * queries + at), tl.minimum(at + above + 1, keys)).to(tl.int32)
+    tl.store(Firsts + batch * queries + rows, first, mask=rows < queries)
+    tl.store(Stops + batch * queries + rows, stop, mask=rows < queries)
+    bounds = Bounds + 4 * (batch * tl.num_programs(0) + block)
+    tl.store(bounds, tl.min(first, 0))
+    tl.store(bounds + 1, tl.max(first, 0))
+    tl.store(bounds + 2, tl.min(stop, 0))
+    tl.store(bounds + 3, tl.max(stop, 0))
+
+
+def visible_keys(first: Tensor, stop: Tensor, band: Band, keys: int) -> tuple[Tensor, Tensor, Tensor]:
+    """First keys, those after the last, and bounds of 64 rows each; ranges are (batch or 1, queries)."""
+    batch, queries = first.shape
+    blocks = -(-queries // ROWS)
+    both = torch.empty((2, batch, queries), dtype=torch.int32, device=first.device)
+    bounds = torch.empty((batch, blocks, 4), dtype=torch.int32, device=first.device)
+    visible_keys_kernel[(blocks, batch)](
+        first.contiguous(), stop.contiguous(), both[0], both[1], bounds, queries, keys, band.below, band.above,
+        ROWS=ROWS,
+    )  # fmt: skip
+    return both[0], both[1], bounds
+
+
+@triton.jit
+def _rows_until(Ends, Others, key, queries, halvings, OF_STOPS: tl.constexpr):
+    """Of each key, how many rows end at it or before it, or with not OF_STOPS begin so.
+
+    Rows that see nothing count as the row before them does, or the one after.
+    """
+    low, high = tl.zeros_like(key), tl.zeros_like(key) + queries
+    for _ in range(halvings):
+        middle = (low + high) // 2
+        at, open_ = middle, low < high
+        end, other = tl.load(Ends + at, mask=open_, other=0), tl.load(Others + at, mask=open_, other=0)
+        empty = open_ & ((end <= other) if OF_STOPS else (other <= end))
+        while tl.max(empty.to(tl.int32), 0) > 0:
+            at = tl.where(empty, at - 1 if OF_STOPS else at + 1, at)
+            there = empty & (at >= 0) & (at < queries)
+            end = tl.where(empty, 0 if OF_STOPS else _FAR, end)
+            end, other = tl.load(Ends + at, mask=there, other=end), tl.load(Others + at, mask=there, other=other)
+            empty = there & ((end <= other) if OF_STOPS else (other <= end))
+        before = end <= key
+        low, high = tl.where(open_ & before, middle + 1, low), tl.where(open_ & ~before, middle, high)
+    return low
+
+
+@triton.jit(do_not_specialize=_NUMBERS, do_not_specialize_on_alignment=_PLACES)
+def visible_rows_kernel(
+    First, Stop, FirstRows, StopRows, queries, keys, below, above, halvings, BATCHES: tl.constexpr, KEYS: tl.constexpr
+):
+    """Of KEYS keys, the first row that sees each and the one after the last, within a band."""
+    key, batch = tl.program_id(0) * KEYS + tl.arange(0, KEYS), tl.program_id(1).to(tl.int64)
+    of = batch * queries if BATCHES else 0
+    first = tl.maximum(_rows_until(Stop + of, First + of, key, queries, halvings, True), key - above)
+    stop = tl.minimum(_rows_until(First + of, Stop + of, key, queries, halvings, False), key - below + 1)
+    tl.store(FirstRows + batch * keys + key, first, mask=key < keys)
+    tl.store(StopRows + batch * keys + key, stop, mask=key < keys)
+
+
+def visible_rows(first: Tensor, stop: Tensor, band: Band, batch: int, keys: int) -> tuple[Tensor, Tensor]:
+    """First rows, and those after the last, of every key (batch, keys); ranges are (batch or 1, queries)."""
+    rows = torch.empty((2, batch, keys), dtype=torch.int32, device=first.device)
+    queries = first.shape[1]
+    visible_rows_kernel[(-(-keys // _KEYS), batch)](
+        first.contiguous(), stop.contiguous(), rows[0], rows[1], queries, keys, band.below, band.above,
+        queries.bit_length(), BATCHES=first.shape[0] > 1, KEYS=_KEYS,
+    )  # fmt: skip
+    return rows[0], rows[1]

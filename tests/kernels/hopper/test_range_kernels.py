@@ -1,0 +1,68 @@
+"""Ranges of packed sequences by one kernel each, interpreted, as PyTorch's operations find them."""
+
+from itertools import accumulate
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("triton", reason="needs the triton extra, which this platform may have no package of")
+
+from attenio.kernels.call import segment_ranges as segments
+from attenio.kernels.call.packing import segment_ranges
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
+from attenio.kernels.gpu.band import Band
+from attenio.kernels.hopper import range_kernels
+from attenio.kernels.hopper.backward.masks import VisibleRows
+from attenio.kernels.hopper.ranges import VisibleKeys
+
+LENGTHS = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), min_size=1, max_size=5)
+WINDOWS = st.sampled_from([(-1, -1), (7, 0), (20, 30), (-1, 3)])
+
+
+def ends_of(lengths):
+    """Cumulative lengths of queries and of keys; there is one of each at least."""
+    mine, theirs = zip(*lengths, (1, 1), strict=True)
+    return tuple(torch.tensor([0, *accumulate(each)], dtype=torch.int32) for each in (mine, theirs))
+
+
+def problem_of(first, stop, keys, batch=1):
+    query = torch.zeros(batch, 1, first.shape[1], 8)
+    key = torch.zeros(batch, 1, keys, 8)
+    return KernelProblem.of_heads(query, key, key, Visibility(first=first, stop=stop, group=1), 1.0)
+
+
+@given(lengths=LENGTHS, window=WINDOWS, is_causal=st.booleans())
+@settings(max_examples=8)
+def test_ranges_of_sequences_are_those_of_torch(lengths, window, is_causal):
+    pair = ends_of(lengths)
+    queries = int(pair[0][-1])
+    mine = segments.on_gpu(*pair, queries, window, is_causal=is_causal)
+    theirs = torch.stack(segment_ranges(pair, queries, window, is_causal=is_causal))
+    assert torch.equal(mine, theirs)
+
+
+@given(lengths=LENGTHS, window=WINDOWS, is_causal=st.booleans(), batch=st.integers(1, 2))
+@settings(max_examples=8)
+def test_ends_bounds_and_rows_are_those_of_torch(lengths, window, is_causal, batch):
+    pair = ends_of(lengths)
+    first, stop = segment_ranges(pair, int(pair[0][-1]), window, is_causal=is_causal)
+    keys = int(pair[1][-1])
+    problem = problem_of(first[None], stop[None], keys, batch)
+    band = Band.of(problem)
+    mine, theirs = range_kernels.visible_keys(first[None], stop[None], band, keys), VisibleKeys.of(problem, band)
+    assert all(torch.equal(*each) for each in zip(mine, theirs, strict=True))
+    rows, right = range_kernels.visible_rows(first[None], stop[None], band, batch, keys), VisibleRows.of(problem)
+    # Of a key that no row sees there are none, wherever they would begin.
+    unseen = rows[0] >= rows[1]
+    assert torch.equal(unseen, right.first_rows >= right.stop_rows)
+    assert all(torch.equal(each[~unseen], other[~unseen]) for each, other in zip(rows, right[1:], strict=True))
+
+
+def test_rows_of_lengths_that_could_not_be_read_see_nothing():
+    pair = (torch.tensor([0, 5, 9], dtype=torch.int32),) * 2
+    mine = segments.on_gpu(*pair, 12, (-1, -1), is_causal=True)
+    assert torch.equal(mine, torch.stack(segment_ranges(pair, 12, (-1, -1), is_causal=True)))
+    assert (mine[0, 9:] == mine[1, 9:]).all()
