@@ -114,12 +114,13 @@ def test_every_edge_is_that_of_float64(shape, widths, dtype):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("shape", [name for name in SHAPES if name != "packed sequences"])
+@pytest.mark.parametrize("shape", SHAPES)
 def test_every_edge_of_the_cuda_kernel_is_that_of_float64(shape, widths, computed, dtype):
     sizes, options = SHAPES[shape]
     problem = problem_of(sizes, *widths, dtype, **options)
     for tiles in cuda_tiles(*computed):
-        assert_exact(problem, run(problem, tiles), str(tiles))
+        if tiles.cluster == 1 or shape != "packed sequences":
+            assert_exact(problem, run(problem, tiles), str(tiles))
 
 
 def test_a_nan_reaches_all_outputs_of_the_rows_that_see_it():

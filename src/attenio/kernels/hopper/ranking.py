@@ -85,6 +85,8 @@ def ordered_tiles(
     wider = cuda_columns(d, width) if cuda else None
     fitting = (*possible_tiles(d, width), *(cuda_tiles(*wider) if wider else ()))
     measured = [tiles for tiles in fitting if (*tiles.columns(d, width), True, tiles) in _measured()]
+    if extent.band.packed:  # whose programs share no list, and blocks of a cluster need one
+        measured = [tiles for tiles in measured if not isinstance(tiles, CudaTiles) or tiles.cluster == 1]
     # Rows that see one key tile: a second buffer of queries is loaded before the keys, and they wait for it.
     if extent.keys <= min((tiles.key_tile for tiles in measured if _buffers(tiles) > 1), default=0):
         measured = [tiles for tiles in measured if _buffers(tiles) == 1]
