@@ -54,6 +54,8 @@ def test_ends_bounds_and_rows_are_those_of_torch(lengths, window, is_causal, bat
     band = Band.of(problem)
     mine, theirs = range_kernels.visible_keys(first[None], stop[None], band, keys), VisibleKeys.of(problem, band)
     assert all(torch.equal(*each) for each in zip(mine, theirs, strict=True))
+    for row_tile in (64, 192):
+        assert torch.equal(range_kernels.longest_first(theirs.bounds, row_tile // 64), theirs.longest_first(row_tile))
     rows, right = range_kernels.visible_rows(first[None], stop[None], band, batch, keys), VisibleRows.of(problem)
     # Of a key that no row sees there are none, wherever they would begin.
     unseen = rows[0] >= rows[1]

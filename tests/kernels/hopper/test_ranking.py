@@ -109,3 +109,11 @@ def test_rows_that_begin_within_sectors_are_read_by_as_few_row_tiles_as_can_be()
     whole, within = (extent_of(52, 4096)._replace(own=(own, own)) for own in (160, 152))
     rows = [ranked_tiles(160, 160, extent, PROCESSORS, cuda=True)[0].row_tile for extent in (whole, within)]
     assert rows == [128, 192]
+
+
+@pytest.mark.parametrize("width", [64, 80, 192, 256])
+def test_packed_sequences_take_tiles_of_cuda_that_come_alone_and_gluons_where_there_are_none(width):
+    d, extent = computed_width(width), Extent(8, 20000, 20000, Band(packed=True))
+    with_cuda, without = (ordered_tiles(d, d, extent, PROCESSORS, cuda=cuda) for cuda in (True, False))
+    assert with_cuda and all(isinstance(each, CudaTiles) and each.cluster == 1 for each in with_cuda)
+    assert without and not any(isinstance(each, CudaTiles) for each in without)

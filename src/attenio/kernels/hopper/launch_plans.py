@@ -57,7 +57,7 @@ def launch(problem: KernelProblem, attended: Attended, plan: LaunchPlan) -> None
 def plan_of(kind: ForwardKind, tiles: HopperTiles) -> LaunchPlan:
     """Schedule of a kind, kept on its device."""
     programs = tiles.programs(processors_of(kind.device))
-    pace = kind.pace_of(tiles)
+    pace, at_once = kind.pace_of(tiles), 1
     if pace:
         rows, length = -(-kind.queries // tiles.row_tile), kind.keys // tiles.key_tile
         lists = paced_schedule(rows, length, kind.batch_heads, programs=programs, pace=pace)
@@ -72,7 +72,8 @@ def plan_of(kind: ForwardKind, tiles: HopperTiles) -> LaunchPlan:
         lists = schedule(lengths, kind.batch_heads, programs=programs, heads_at_once=at_once, one_by_one=is_short)
     starts, entries = (torch.from_numpy(x).to(kind.device) for x in (lists.starts, lists.entries))
     columns = tiles.columns(*kind.columns)
-    return LaunchPlan(starts, entries, lists.programs, pace, lists.stretches, tiles, columns, kind.band)
+    together = max(1, min(at_once, kind.batch_heads))
+    return LaunchPlan(starts, entries, lists.programs, pace, lists.stretches, tiles, columns, kind.band, together)
 
 
 def run(problem: KernelProblem, attended: Attended, tiles: HopperTiles) -> None:

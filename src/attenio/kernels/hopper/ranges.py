@@ -23,6 +23,15 @@ class VisibleKeys(NamedTuple):
         """Rows and blocks of them from one sequence of the batch to the next; none where all have the same."""
         return (self.first.stride(0), self.bounds.shape[1]) if self.first.shape[0] > 1 else (0, 0)
 
+    def longest_first(self, row_tile: int) -> Tensor:
+        """Tiles of so many rows, those first whose keys are furthest apart; of the first sequence of the batch."""
+        if self.bounds.is_cuda:
+            from attenio.kernels.hopper.range_kernels import longest_first
+
+            return longest_first(self.bounds, row_tile // ROWS)
+        tiles = [part[:, 3].max() - part[:, 0].min() for part in self.bounds[0].split(row_tile // ROWS)]
+        return torch.stack(tiles).clamp(min=0).argsort(descending=True, stable=True).to(torch.int32)
+
     @classmethod
     def of(cls, problem: KernelProblem, band: Band) -> "VisibleKeys":
         """Those of a problem within its band."""

@@ -85,8 +85,8 @@ def ordered_tiles(
     wider = cuda_columns(d, width) if cuda else None
     fitting = (*possible_tiles(d, width), *(cuda_tiles(*wider) if wider else ()))
     measured = [tiles for tiles in fitting if (*tiles.columns(d, width), True, tiles) in _measured()]
-    if extent.band.packed:  # whose programs share no list, and blocks of a cluster need one
-        measured = [tiles for tiles in measured if not isinstance(tiles, CudaTiles) or tiles.cluster == 1]
+    if extent.band.packed:
+        measured = _of_packed(measured)
     # Rows that see one key tile: a second buffer of queries is loaded before the keys, and they wait for it.
     if extent.keys <= min((tiles.key_tile for tiles in measured if _buffers(tiles) > 1), default=0):
         measured = [tiles for tiles in measured if _buffers(tiles) == 1]
@@ -105,6 +105,13 @@ def ordered_tiles(
         return predicted_us(tiles, times, extent, processors) * (_GLUON_ONE_TILE if one_tile else 1.0)
 
     return tuple(sorted(measured, key=time))
+
+
+def _of_packed(measured: list[HopperTiles]) -> list[HopperTiles]:
+    """Tiles that packed sequences take. In CUDA C++ programs take row tiles as they are free, those first that see most
+    keys; blocks of a cluster would need one list, and Gluon's have lists that know nothing of the sequences."""
+    able = [tiles for tiles in measured if isinstance(tiles, CudaTiles) and tiles.cluster == 1]
+    return able or measured
 
 
 def _buffers(tiles: HopperTiles) -> int:

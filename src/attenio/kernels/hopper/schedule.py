@@ -60,6 +60,8 @@ class LaunchPlan(NamedTuple):
     # Columns of keys and of values that are computed with.
     columns: tuple[int, int]
     band: Band
+    # Heads whose keys and values are in L2 together.
+    together: int = 1
     # The plan that this one stands in for, and what is compiled for it.
     awaited: Awaited | None = None
 

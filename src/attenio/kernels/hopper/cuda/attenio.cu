@@ -221,7 +221,8 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
     if (me == CONSUMERS - 1) pass_turn(me);
     // Of packed sequences the producer says when there are no more: the first index and the end are bounds only.
     const int end = end_of_entries(work) + PACKED;
-    Entry entry = entry_at(first_entry(work), work);
+    Entry entry = {first_entry(work), 0, 0};
+    if (!PACKED) entry = entry_at(entry.index, work);
     while (entry.index < end) {
         const int place = queries.stage * CONSUMERS + me;
         const u32 told = shared + ENTRIES_AT + 4 * NUMBERS * place;

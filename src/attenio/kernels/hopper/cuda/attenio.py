@@ -34,14 +34,15 @@ class Work(ctypes.Structure):
         *(
             (name, ctypes.c_void_p)
             for name in (
-                "Largest", "Total", "Output", "Starts", "Entries", "Sinks", "First", "Stop", "Bounds", "Counters",
+                "Largest", "Total", "Output", "Starts", "Entries", "Sinks", "First", "Stop", "Bounds", "Order",
+                "Counters",
             )
         ),
         *(
             (name, ctypes.c_int)
             for name in (
                 "heads", "group", "queries", "keys", "below", "above", "width", "missing", "row_tiles", "batch_heads",
-                "row_step", "bound_step",
+                "together", "row_step", "bound_step",
             )
         ),
         ("scale_log2", ctypes.c_float),
@@ -75,16 +76,17 @@ def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles,
     )  # fmt: skip
     sinks = 0 if problem.sinks is None else problem.sinks.detach().float()
     statistics, heads = (0, 0) if problem.only_output else attended[1:], problem.kv_heads * problem.group
-    ranges: tuple[Tensor | int, ...] = (0, 0, 0, 0)
+    ranges: tuple[Tensor | int, ...] = (0, 0, 0, 0, 0)
     steps = (0, 0)
     if band.packed:
         seen = VisibleKeys.of(problem, band)
-        ranges, steps = (*seen, counters(query.device, 2)), seen.steps
+        ranges = (*seen, seen.longest_first(tiles.row_tile), counters(query.device, 2))
+        steps = seen.steps
     arguments = (
         *statistics, attended.output, plan.starts, plan.entries, sinks, *ranges,
         heads, problem.group, problem.queries, problem.keys, band.below, band.above,
         problem.value.shape[-1], tiles.missing_rows(problem.queries, band), -(-problem.queries // tiles.row_tile),
-        problem.batch * heads, *steps, scale,
+        problem.batch * heads, plan.together, *steps, scale,
     )  # fmt: skip
     constants = constants_of(tiles, plan.columns, (query.shape[-1], problem.value.shape[-1]), band, problem.keys)
     launcher = launcher_of(ELEMENTS[query.dtype], tiles, constants, query.device)

@@ -29,12 +29,14 @@ struct Work {
     const int *Starts, *Entries;
     const float *Sinks;  // or null
     // Of packed sequences: the first key of each row and the one after the last, the least and the largest of both of
-    // every 64 rows, and row tiles that are begun besides the first of each program and programs that are done.
-    const int *First, *Stop, *Bounds;
+    // every 64 rows, row tiles in the order in which they are begun, and how many are besides the first of each program
+    // and programs that are done.
+    const int *First, *Stop, *Bounds, *Order;
     u32 *Counters;
     int heads, group, queries, keys, below, above, width;
     int missing;  // rows that the first tile has before the first row, so that the last one is whole
-    int row_tiles, batch_heads, row_step, bound_step;  // of packed sequences; steps between sequences of the batch
+    // Of packed sequences; so many heads come together, and steps lead from one of the batch to the next.
+    int row_tiles, batch_heads, together, row_step, bound_step;
     float scale_log2;
 };
 
@@ -94,7 +96,12 @@ struct Entry {
 // The entry of an index; the one after the last is there, too. Programs have lists. Of packed sequences, whose lengths
 // the host does not know, each takes the row tile that comes next when it needs one.
 __device__ __forceinline__ Entry entry_at(int index, const Work &work) {
-    if (PACKED) return {index, index / work.row_tiles, index % work.row_tiles * 2};
+    if (PACKED) {
+        if (index >= work.row_tiles * work.batch_heads) return {index, 0, 0};
+        const int run = work.row_tiles * work.together, before = index / run * work.together;
+        const int heads = min(work.together, work.batch_heads - before), place = index % run;
+        return {index, before + place % heads, work.Order[place / heads] * 2};
+    }
     return {index, work.Entries[ENTRY * index], work.Entries[ENTRY * index + 1]};
 }
 __device__ __forceinline__ int first_entry(const Work &work) { return PACKED ? program() : work.Starts[program()]; }
