@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import chain, combinations, product
 
@@ -50,6 +51,7 @@ def without(state: State, gone: tuple[Line, ...]) -> State:
     return lines, frozenset(each for each in state[1] if sum(side in lines for side in sides(each)) > 1)
 
 
+@lru_cache(maxsize=2**16)  # most states follow one state in many ways
 def named(state: State) -> State:
     """The same state with points named by what they look like, so that most states that look alike become one."""
     lines, seen = state
@@ -98,18 +100,21 @@ def following(state: State, words: int, affordable: float, price: float) -> Iter
         points[0 if kind else 1].add(a)
         points[2 if kind != SUM else 1].add(b)
     fresh = 1 + max((point for some in points for point in some), default=0)
+    # what goes may be a side that comes again, so that triangles are seen again
+    leaving = [
+        (cost(gone), *without(state, gone))
+        for gone in chain.from_iterable(combinations(lines, count) for count in range(len(lines) + 1))
+    ]
     for triangle in product(*(sorted(some | {fresh + kind}) for kind, some in enumerate(points))):
         wanted = sides(triangle)
         most = affordable + price * len(triangles(lines.union(wanted)))
-        # what goes may be a side that comes again, so that triangles are seen again
-        for gone in chain.from_iterable(combinations(lines, count) for count in range(len(lines) + 1)):
-            if (paid := cost(gone)) >= most:
+        for paid, left, known in leaving:
+            if paid >= most or triangle in known:
                 continue
-            left, known = without(state, gone)
             lacks = [side for side in wanted if side not in left]
             # a sum that comes may take the place of a line after its triangles are seen
             more = any(side[0] == SUM for side in lacks)
-            if not lacks or triangle in known or len(left) + len(lacks) > words + more:
+            if not lacks or len(left) + len(lacks) > words + more:
                 continue
             there = left.union(lacks)
             now = triangles(there)
