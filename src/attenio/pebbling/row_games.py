@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from heapq import heappop, heappush
 from itertools import combinations
-from operator import ne
 from typing import NamedTuple
+
+from attenio.pebbling.orders import Marks, bits, in_order, of_equals, picked
 
 # Sets of rows and of keys are bits of an integer, and so is what is needed of the keys by every row.
 Position = tuple[int, ...]
-# What tells rows, or keys, apart.
-Marks = Sequence[tuple[int, ...]]
 
 
 class Piece(NamedTuple):
@@ -139,16 +138,16 @@ class RowGame:
     @cached_property
     def _alike(self) -> tuple[list[list[int]], list[list[int]]]:
         """Rows that need the same keys, and keys that the same rows need: nothing tells them apart at first."""
-        return _of_equals(self.needed), _of_equals(self._of_keys(self.needed))
+        return of_equals(self.needed), of_equals(self._of_keys(self.needed))
 
     def _canonical(self, position: Position) -> Position:
         """Rows that are alike in order, and then keys, and both again."""
         rows, keys = self._alike
         for _ in range(2):
             before = position
-            if rows and (order := _in_order(rows, self._row_marks(position))):
+            if rows and (order := in_order(rows, self._row_marks(position))):
                 position = self._with_rows(position, order)
-            if keys and (order := _in_order(keys, self._key_marks(position))):
+            if keys and (order := in_order(keys, self._key_marks(position))):
                 position = self._with_keys(position, order)
             if position == before:
                 break
@@ -158,7 +157,7 @@ class RowGame:
         """The rows that each key has met, of the keys that each row has."""
         columns = [0] * self.keys
         for i, each in enumerate(met):
-            for j in _bits(each):
+            for j in bits(each):
                 columns[j] |= 1 << i
         return tuple(columns)
 
@@ -225,11 +224,11 @@ class AttentionGame(RowGame):
 
     def _with_rows(self, position: Position, order: Sequence[int]) -> Position:
         here, been, keys = position[self.rows :]
-        return (*(position[i] for i in order), _picked(here, order), _picked(been, order), keys)
+        return (*(position[i] for i in order), picked(here, order), picked(been, order), keys)
 
     def _with_keys(self, position: Position, order: Sequence[int]) -> Position:
         *met, here, been, keys = position
-        return (*(_picked(each, order) for each in met), here, been, _picked(keys, order))
+        return (*(picked(each, order) for each in met), here, been, picked(keys, order))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,11 +278,11 @@ class GradientGame(RowGame):
     def _missing(self, position: Position) -> Iterator[Piece]:
         for place, wanted in enumerate(self._open(position), 2 * self.rows):
             elsewhere = wanted & ~position[place]
-            yield from (self._piece(position, place, x, leaves=False) for x in _bits(elsewhere))
+            yield from (self._piece(position, place, x, leaves=False) for x in bits(elsewhere))
 
     def _held(self, position: Position) -> Iterator[Piece]:
         for place in range(2 * self.rows, 2 * self.rows + 4):
-            yield from (self._piece(position, place, x, leaves=True) for x in _bits(position[place]))
+            yield from (self._piece(position, place, x, leaves=True) for x in bits(position[place]))
 
     def _without(self, position: Position, piece: Piece) -> Position:
         left = list(position)
@@ -296,7 +295,7 @@ class GradientGame(RowGame):
         n = self.rows
         here, sums, keys, key_sums, _ = position[2 * n :]
         after = list(position)
-        for i in _bits(here):
+        for i in bits(here):
             after[i] |= self.needed[i] & keys if sums >> i & 1 else 0
             after[n + i] |= self.needed[i] & keys & key_sums
         for place, wanted in enumerate(self._open(tuple(after)), 2 * n):
@@ -318,41 +317,12 @@ class GradientGame(RowGame):
         n = self.rows
         here, sums, keys, key_sums, saved = position[2 * n :]
         met = (position[half + i] for half in (0, n) for i in order)
-        return (*met, _picked(here, order), _picked(sums, order), keys, key_sums, _picked(saved, order))
+        return (*met, picked(here, order), picked(sums, order), keys, key_sums, picked(saved, order))
 
     def _with_keys(self, position: Position, order: Sequence[int]) -> Position:
         *met, here, sums, keys, key_sums, saved = position
-        last = (here, sums, _picked(keys, order), _picked(key_sums, order), saved)
-        return (*(_picked(each, order) for each in met), *last)
-
-
-def _of_equals(every: Sequence[int]) -> list[list[int]]:
-    """Where equals are: a list of places for each that there is more than once."""
-    places = ([place for place, each in enumerate(every) if each == one] for one in dict.fromkeys(every))
-    return [each for each in places if len(each) > 1]
-
-
-def _in_order(alike: Sequence[Sequence[int]], marks: Marks) -> list[int]:
-    """For every place who comes there, so that those that are alike are in order of their marks; none if they are."""
-    order = list(range(len(marks)))
-    for some in alike:
-        for place, each in zip(some, sorted(some, key=marks.__getitem__), strict=True):
-            order[place] = each
-    return order if any(map(ne, order, range(len(order)))) else []
-
-
-def _bits(members: int) -> Iterator[int]:
-    while members:
-        yield (members & -members).bit_length() - 1
-        members &= members - 1
-
-
-def _picked(members: int, order: Sequence[int]) -> int:
-    """The set whose member at each place was at the place that the order has there."""
-    picked = 0
-    for new, old in enumerate(order):
-        picked |= (members >> old & 1) << new
-    return picked
+        last = (here, sums, picked(keys, order), picked(key_sums, order), saved)
+        return (*(picked(each, order) for each in met), *last)
 
 
 def _fewest(held: Sequence[Piece], missing: int) -> Iterator[tuple[Piece, ...]]:
