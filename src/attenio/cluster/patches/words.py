@@ -51,8 +51,8 @@ def least_words_per_device(workload: Workload, patchwork: Patchwork) -> int:
 class _FromOwners(NamedTuple):
     """Tokens of one pass if owners send them all, and the words that every rank sends then.
 
-    Rows and keys that ranks need and do not own are [rank, head, block]; ``row`` and ``key`` have the words of a token in
-    every stage.
+    Rows and keys that ranks need and do not own are [rank, head, block]; ``row`` and ``key`` have the words of a token
+    in every stage.
     """
 
     rows: Choices
