@@ -32,23 +32,25 @@ def sides(triangle: Triangle) -> tuple[Line, Line, Line]:
 
 
 def cost(lines: Iterable[Line]) -> int:
-    return sum(2 if line[0] == SUM else 1 for line in lines)
+    return sum([2 if line[0] == SUM else 1 for line in lines])
 
 
 def triangles(lines: frozenset[Line]) -> frozenset[Triangle]:
     """Those whose sides are all there."""
     sums = [(left, right) for kind, left, right in lines if kind == SUM]
     return frozenset(
-        (left, right, colour)
-        for left, right in sums
-        for kind, end, colour in lines
-        if kind == 1 and end == left and (0, right, colour) in lines
+        [
+            (left, right, colour)
+            for left, right in sums
+            for kind, end, colour in lines
+            if kind == 1 and end == left and (0, right, colour) in lines
+        ]
     )
 
 
 def without(state: State, gone: tuple[Line, ...]) -> State:
     lines = state[0].difference(gone)
-    return lines, frozenset(each for each in state[1] if sum(side in lines for side in sides(each)) > 1)
+    return lines, frozenset([each for each in state[1] if len(lines.intersection(sides(each))) > 1])
 
 
 @lru_cache(maxsize=2**16)  # most states follow one state in many ways
