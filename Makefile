@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 # How long `make test` takes, as measured once everything is installed; renew it when the tests grow.
-TEST_MINUTES := 10
+TEST_MINUTES := 12
 TEST_CORES := 2
 # What types, imports and documentation say while the tests run; it is shown when they are done.
 BESIDE := $(VENV)/beside-the-tests.log
@@ -50,11 +50,9 @@ imports: $(VENV)/.developing
 	@echo "3 of 6: imports, beside the tests"
 	$(BIN)/lint-imports --no-cache
 
-# The second builder reads what the first one parsed. Pages are first: what doctests parse anew they would take as written.
 docs: $(VENV)/.developing ## the documentation, with what it computes: docs/_build/html/index.html opens from disk
 	@echo "4 of 6: documentation and what it computes, beside the tests"
-	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
-	$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/doctrees -b doctest docs docs/_build/doctest
+	$(BIN)/python docs/both.py
 
 # Each worker has half of the list and takes from the other when it is done: tests of a file share what it computed.
 tests: $(VENV)/.developing $(VENV)/.imported

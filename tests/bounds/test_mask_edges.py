@@ -1,6 +1,5 @@
 """Mask edges: the lemma of the proof on random and on the worst rows and keys, and no plan below the bound."""
 
-from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +76,9 @@ def test_the_corner_of_an_edge_is_no_larger_than_it_has_to_be(depth: int, more: 
     assert corner_weight(float(more)) == _corner(more)
 
 
+EPOCHS = np.arange(1, 60)
+
+
 def _most_by_trying(workload: Workload, fast_words: int, *, sums: bool) -> float:
     """More than the theorem with every depth, many weights and numbers of epochs; lengths need not be whole."""
     edges, d, dv, best = edges_of(workload), workload.d, workload.value_dim, 0.0
@@ -91,29 +93,26 @@ def _most_by_trying(workload: Workload, fast_words: int, *, sums: bool) -> float
         room = 2 * (2 * d + dv) * (d + dv)
     for heavy, whole, term in ways:
         for more in np.concatenate((np.arange(1, 64) / 8, np.arange(8, 65))):
-            for depth in range(1, int(min(edges.deepest, 20)) + 1):
-                work = (whole + term) * (edges.scores + more * edges.strips(float(depth)))
-                work -= (1 + more) * term * edges.rows
-                corner = edges.count * edges.sharing * room * _corner(more) * depth**2
-                for epochs in range(1, 60):
-                    low, high = 0.0, 4000.0
-                    for _ in range(40):
-                        middle = (low + high) / 2
-                        done = _epoch(fast_words + middle, heavy, whole, float(term), 1 + more)
-                        low, high = (middle, high) if epochs * (done + corner) < work else (low, middle)
-                    if low < 1:
-                        break
-                    best = max(best, fast_words + epochs * low - sums * edges.rows)
+            depths = range(1, int(min(edges.deepest, 20)) + 1)
+            strips = np.array([edges.strips(float(depth)) for depth in depths])[:, None]
+            work = (whole + term) * (edges.scores + more * strips) - (1 + more) * term * edges.rows
+            corner = edges.count * edges.sharing * room * _corner(more) * np.square(depths)[:, None]
+            low, high = np.zeros((len(depths), len(EPOCHS))), np.full((len(depths), len(EPOCHS)), 4000.0)
+            for _ in range(40):
+                middle = (low + high) / 2
+                done = _epoch(fast_words + middle, heavy, whole, float(term), 1 + more)
+                less = EPOCHS * (done + corner) < work
+                low, high = np.where(less, middle, low), np.where(less, high, middle)
+            words = np.where(low < 1, 0.0, fast_words + EPOCHS * low - sums * edges.rows)
+            best = max(best, float(words.max()))
     return best
 
 
-def _epoch(budget: float, heavy: float, whole: float, term: float, times: float) -> float:
+def _epoch(budget: np.ndarray, heavy: float, whole: float, term: float, times: float) -> np.ndarray:
     """What an epoch does, by the definition of gradient rows, with a term for each held pair."""
-    if heavy**2 * budget <= 3 * whole**2:
-        held = heavy * (budget / 3) ** 1.5
-    else:
-        held = whole * ((sqrt(whole**2 + heavy**2 * budget) - whole) / heavy) ** 2
-    return max(budget**2 / 4, times * (held + term * budget))
+    few, more = heavy * (budget / 3) ** 1.5, whole * ((np.sqrt(whole**2 + heavy**2 * budget) - whole) / heavy) ** 2
+    held = np.where(heavy**2 * budget <= 3 * whole**2, few, more)
+    return np.maximum(budget**2 / 4, times * (held + term * budget))
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])

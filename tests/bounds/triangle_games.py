@@ -14,6 +14,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
+from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import chain, combinations, product
 
@@ -31,25 +32,28 @@ def sides(triangle: Triangle) -> tuple[Line, Line, Line]:
 
 
 def cost(lines: Iterable[Line]) -> int:
-    return sum(2 if line[0] == SUM else 1 for line in lines)
+    return sum([2 if line[0] == SUM else 1 for line in lines])
 
 
 def triangles(lines: frozenset[Line]) -> frozenset[Triangle]:
     """Those whose sides are all there."""
     sums = [(left, right) for kind, left, right in lines if kind == SUM]
     return frozenset(
-        (left, right, colour)
-        for left, right in sums
-        for kind, end, colour in lines
-        if kind == 1 and end == left and (0, right, colour) in lines
+        [
+            (left, right, colour)
+            for left, right in sums
+            for kind, end, colour in lines
+            if kind == 1 and end == left and (0, right, colour) in lines
+        ]
     )
 
 
 def without(state: State, gone: tuple[Line, ...]) -> State:
     lines = state[0].difference(gone)
-    return lines, frozenset(each for each in state[1] if sum(side in lines for side in sides(each)) > 1)
+    return lines, frozenset([each for each in state[1] if len(lines.intersection(sides(each))) > 1])
 
 
+@lru_cache(maxsize=2**16)  # most states follow one state in many ways
 def named(state: State) -> State:
     """The same state with points named by what they look like, so that most states that look alike become one."""
     lines, seen = state
@@ -98,18 +102,21 @@ def following(state: State, words: int, affordable: float, price: float) -> Iter
         points[0 if kind else 1].add(a)
         points[2 if kind != SUM else 1].add(b)
     fresh = 1 + max((point for some in points for point in some), default=0)
+    # what goes may be a side that comes again, so that triangles are seen again
+    leaving = [
+        (cost(gone), *without(state, gone))
+        for gone in chain.from_iterable(combinations(lines, count) for count in range(len(lines) + 1))
+    ]
     for triangle in product(*(sorted(some | {fresh + kind}) for kind, some in enumerate(points))):
         wanted = sides(triangle)
         most = affordable + price * len(triangles(lines.union(wanted)))
-        # what goes may be a side that comes again, so that triangles are seen again
-        for gone in chain.from_iterable(combinations(lines, count) for count in range(len(lines) + 1)):
-            if (paid := cost(gone)) >= most:
+        for paid, left, known in leaving:
+            if paid >= most or triangle in known:
                 continue
-            left, known = without(state, gone)
             lacks = [side for side in wanted if side not in left]
             # a sum that comes may take the place of a line after its triangles are seen
             more = any(side[0] == SUM for side in lacks)
-            if not lacks or triangle in known or len(left) + len(lacks) > words + more:
+            if not lacks or len(left) + len(lacks) > words + more:
                 continue
             there = left.union(lacks)
             now = triangles(there)

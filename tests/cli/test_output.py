@@ -122,6 +122,18 @@ def test_where_nobody_watches_progress_is_a_line_now_and_then(capsys: pytest.Cap
     ]
 
 
+def test_what_takes_seconds_says_so_sooner(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    with progress_bar("drawing", lambda: now, first_line_s=2.0) as progress:
+        for second in range(10):
+            now = float(second)
+            progress(second, 10)
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.splitlines() == [
+        "attenio: drawing: 20% after 2 s", "attenio: drawing: 40% after 4 s", "attenio: drawing: 80% after 8 s",
+    ]  # fmt: skip
+
+
 def test_what_is_quick_says_nothing_on_the_way(capsys: pytest.CaptureFixture[str]) -> None:
     with progress_bar("running") as progress:
         assert progress is not None

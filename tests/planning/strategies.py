@@ -1,6 +1,6 @@
 """Small random workloads, and every tile there is for them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, product
 
 import numpy as np
@@ -136,15 +136,17 @@ def _turns(tiles: Tiles, rows: int) -> bool:
 
 def _few_turns(problems, tiles: Tiles) -> bool:
     """Whether there are few tiles, and at least one turn in dense problems: that is what is searched."""
-    if "exchanged_positions" not in tiles:
-        return True
     if "last_keys" not in tiles:
         return problems.counts.most_rows > 1 and 1 < -(-problems.counts.most_keys // tiles["key_tile"]) <= MOST_TURNING
     return -(-(problems.counts.most_keys - tiles["last_keys"]) // tiles["key_tile"]) <= MOST_CAUSAL_TILES
 
 
+# Sums that take turns.
+_TURNS = frozenset(("masked_turn_rows", "masked_turn_keys", "turn_rows", "turn_keys"))
+
+
 def _take_turns(problems, tiles: Tiles) -> bool:
-    """Whether no more sums take turns than there is room for, if any do."""
+    """Whether no more sums take turns than there is room for."""
     d, both, rows, keys = (
         problems.d,
         problems.d + problems.value_dim,
@@ -161,10 +163,8 @@ def _take_turns(problems, tiles: Tiles) -> bool:
     if "turn_rows" in tiles:
         tile, slots, waiting = tiles["key_tile"], tiles["turn_rows"], problems.group * rows - tiles["own_row_sums"]
         return waiting <= 2 * max(1, min(tile * both // d, slots))
-    if "turn_keys" in tiles:
-        tile, slots, waiting = tiles["stacked_rows"], tiles["turn_keys"], keys - tiles["own_key_sums"]
-        return waiting <= 2 * max(1, min(tile * d // both, slots))
-    return True
+    tile, slots, waiting = tiles["stacked_rows"], tiles["turn_keys"], keys - tiles["own_key_sums"]
+    return waiting <= 2 * max(1, min(tile * d // both, slots))
 
 
 def _all_have_turns(problems, sizes: tuple[int, int, int, int], *, across: bool) -> bool:
@@ -281,13 +281,20 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         elif "value_rows" in names:
             groups = [count for count in column_groups(problems.d, problems.value_dim) if count > 1]
             choices["value_columns"] = tuple(-(-problems.value_dim // count) for count in groups)
+        searched = _searched(problems, names)
         for chosen in product(*(choices[name] for name in names)):
             tiles = Tiles(tuple(zip(names, chosen, strict=True)))
-            if (
-                ("waiting_sums" not in tiles or _sums_first(tiles))
-                and ("exchanged_rows" not in tiles or _exchanges(tiles, problems.counts.rows))
-                and ("exchanged_keys" not in tiles or _turns(tiles, problems.group * problems.counts.rows))
-                and _take_turns(problems, tiles)
-                and _few_turns(problems, tiles)
-            ):
+            if all(each(tiles) for each in searched):
                 yield tiles
+
+
+def _searched(problems, names: Sequence[str]) -> list[Callable[[Tiles], bool]]:
+    """What tiles of these names are to keep to."""
+    every: list[tuple[bool, Callable[[Tiles], bool]]] = [
+        ("waiting_sums" in names, _sums_first),
+        ("exchanged_rows" in names, lambda tiles: _exchanges(tiles, problems.counts.rows)),
+        ("exchanged_keys" in names, lambda tiles: _turns(tiles, problems.group * problems.counts.rows)),
+        (not _TURNS.isdisjoint(names), lambda tiles: _take_turns(problems, tiles)),
+        ("exchanged_positions" in names, lambda tiles: _few_turns(problems, tiles)),
+    ]
+    return [keeps_to for applies, keeps_to in every if applies]

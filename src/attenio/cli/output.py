@@ -23,6 +23,8 @@ Progress = Callable[[int, int], None]
 # Where the reader is a file or another program, unless COLUMNS says otherwise.
 _UNWATCHED_WIDTH = 100
 _FIRST_LINE_SECONDS = 10.0
+# Of what takes about as long as that.
+SOON_SECONDS = 2.0
 _PATIENCE_SECONDS = 2.0
 
 
@@ -110,10 +112,10 @@ def plain_table(*columns: str | tuple[str, str]) -> "Table":
     return fitted_table.plain_table(*((header, kind(number, align)) for number, (header, align) in enumerate(pairs)))
 
 
-def _lines_now_and_then(title: str, clock: Callable[[], float]) -> Progress:
-    """A line for a log after ten seconds, and again when that much has passed once more, twice, four times as much."""
+def _lines_now_and_then(title: str, clock: Callable[[], float], first_s: float = _FIRST_LINE_SECONDS) -> Progress:
+    """A line for a log after some seconds, and again when that much has passed once more, twice, four times as much."""
     begin = clock()
-    due = begin + _FIRST_LINE_SECONDS
+    due = begin + first_s
 
     def progress(done: int, total: int) -> None:
         nonlocal due
@@ -126,10 +128,12 @@ def _lines_now_and_then(title: str, clock: Callable[[], float]) -> Progress:
 
 
 @contextmanager
-def progress_bar(title: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Progress | None]:
-    """A bar on stderr, fed as ``progress(done, total)``; a line now and then where stderr is not a terminal."""
+def progress_bar(
+    title: str, clock: Callable[[], float] = time.monotonic, *, first_line_s: float = _FIRST_LINE_SECONDS
+) -> Iterator[Progress | None]:
+    """A bar on stderr, fed as ``progress(done, total)``; where that is no terminal a line, after so long at first."""
     if not sys.stderr.isatty():
-        yield _lines_now_and_then(title, clock)
+        yield _lines_now_and_then(title, clock, first_line_s)
         return
     from rich.console import Console
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices
 from attenio.cli.grid import names, numbers, sizes
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import SOON_SECONDS, plain_table, print_json, print_tables, progress_bar
 from attenio.cli.paged_answer import PagedAnswer
 from attenio.cli.question import DEFAULT_MACHINE, DEFAULT_N, Question
 from attenio.cli.row_sweep import check_rows, planned_rows, show_rows
@@ -48,7 +48,7 @@ def report_of_pages(question: Question, cache: Cache, devices: Devices, out: Pat
 
     workload, machine = cache.paged_workload(question, DEFAULT_N), question.chosen_machine()
     answered = PagedAnswer.of(workload, machine)
-    with progress_bar("drawing the report") as progress:
+    with progress_bar("drawing the report", first_line_s=SOON_SECONDS) as progress:
         written = write_paged_report(out, workload, machine, progress=progress)
     if as_json:
         print_json({**answered.to_json(), "report": str(written)})

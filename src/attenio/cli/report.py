@@ -8,7 +8,7 @@ import typer
 from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices, asking_devices, idle_notes
 from attenio.cli.options import AsJson
-from attenio.cli.output import check_place, print_json, print_tables, progress_bar
+from attenio.cli.output import SOON_SECONDS, check_place, print_json, print_tables, progress_bar
 from attenio.cli.pages_sweep import report_of_pages
 from attenio.cli.question import DEFAULT_N, Question
 from attenio.errors import InvalidInput
@@ -60,7 +60,7 @@ def report(
         from attenio.report.tables import training_tables
 
         step = training_answer(workload, machine)
-        with progress_bar("drawing the report") as progress:
+        with progress_bar("drawing the report", first_line_s=SOON_SECONDS) as progress:
             written = write_training_report(out, workload, machine, progress=progress, spread=spread)
         value, tables = step.to_json(), training_tables(step)
     else:
@@ -68,7 +68,7 @@ def report(
         from attenio.report.tables import plan_tables
 
         answered = answer(workload, machine)
-        with progress_bar("drawing the report") as progress:
+        with progress_bar("drawing the report", first_line_s=SOON_SECONDS) as progress:
             written = write_report(out, workload, machine, progress=progress, spread=spread)
         value, tables = answered.to_json(), plan_tables(answered)
     if as_json:

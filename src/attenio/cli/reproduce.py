@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attenio.cli.options import AsJson
-from attenio.cli.output import plain_table, print_json, print_tables, progress_bar, prose
+from attenio.cli.output import SOON_SECONDS, plain_table, print_json, print_tables, progress_bar, prose
 from attenio.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def reproduce(
     wanted = figure.lower()
     if wanted == "all":
         reproduced = []
-        with progress_bar("reproducing") as progress:
+        with progress_bar("reproducing", first_line_s=SOON_SECONDS) as progress:
             for number, name in enumerate(_FIGURES):
                 if progress is not None:
                     progress(number, len(_FIGURES))

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from attenio.errors import InvalidInput, MissingExtra
@@ -25,6 +24,7 @@ from attenio.kernels.attention import attention
 from attenio.kernels.call import absorption
 from attenio.kernels.call.pages.views import KeysInPages
 from attenio.kernels.cpu.few_scores import few_scores
+from attenio.kernels.torch_operator.tracing import trace_as_constant
 
 if TYPE_CHECKING:
     from attenio.kernels.call.pages.generation import GenerationCache as GenerationCache
@@ -212,7 +212,7 @@ def _refusal(module: Any, name: str, what: str) -> InvalidInput:
     return InvalidInput(f"attenio does not compute {name!r}, which {model} hands to its attention: {what}")
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@trace_as_constant
 def _takes_masks_of_sdpa(config_class: Any) -> bool:
     return _declares_sdpa(config_class)
 

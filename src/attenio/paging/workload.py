@@ -295,7 +295,7 @@ def _counts(name: str, given: Any) -> tuple[int, ...]:
 def _rows(table: Any) -> Table:
     """Pages of each request as whole numbers."""
     try:
-        return tuple(tuple(index(page) for page in row) for row in table)
+        return tuple(tuple(map(index, row)) for row in table)
     except TypeError:
         raise InvalidInput(
             f"table is {show_value(table)}; give the pages of each request, such as ((0, 1), (0, 2))"

@@ -15,10 +15,10 @@ from heapq import heappop, heappush
 from itertools import combinations
 from typing import NamedTuple
 
+from attenio.pebbling.orders import Marks, bits, in_order, of_equals, picked
+
 # Sets of rows and of keys are bits of an integer, and so is what is needed of the keys by every row.
 Position = tuple[int, ...]
-# What tells rows, or keys, apart.
-Marks = Sequence[tuple[int, ...]]
 
 
 class Piece(NamedTuple):
@@ -39,12 +39,12 @@ class RowGame:
     d: int
     value_dim: int
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """How many rows there are."""
         return len(self.needed)
 
-    @property
+    @cached_property
     def keys(self) -> int:
         """How many keys some row needs, or lie before one that is."""
         return max(self.needed).bit_length()
@@ -76,18 +76,26 @@ class RowGame:
         """The position once all that is in fast memory has met, without what is of no more use."""
 
     @abstractmethod
-    def _renumbered(self, position: Position, rows: Sequence[int], keys: Sequence[int]) -> Position:
-        """The same with rows and keys in another order."""
+    def _row_marks(self, position: Position) -> Marks:
+        """What tells rows apart."""
 
     @abstractmethod
-    def _marks(self, position: Position) -> tuple[Marks, Marks]:
-        """What tells rows apart, and keys."""
+    def _key_marks(self, position: Position) -> Marks:
+        """What tells keys apart."""
+
+    @abstractmethod
+    def _with_rows(self, position: Position, order: Sequence[int]) -> Position:
+        """The same with rows in another order."""
+
+    @abstractmethod
+    def _with_keys(self, position: Position, order: Sequence[int]) -> Position:
+        """The same with keys in another order."""
 
     def optimum(self) -> int | None:
         """The fewest words; None if a row and a key do not fit. A search over all positions, cheapest first."""
         start = self._start
         known, queue = {start: 0}, [(self._floor(start), 0, start)]
-        canonical = cache(self._canonical)  # a position is reached in many ways
+        canonical, least = cache(self._canonical), cache(self._floor)  # a position is reached in many ways
         while queue:
             floor, unpaid, position = heappop(queue)  # of equal floors the one that has paid most: the end is near
             cost = -unpaid
@@ -99,7 +107,7 @@ class RowGame:
                 following = canonical(reached)
                 if cost + more < known.get(following, 1 << 60):
                     known[following] = cost + more
-                    heappush(queue, (cost + more + self._floor(following), -cost - more, following))
+                    heappush(queue, (cost + more + least(following), -cost - more, following))
         return None
 
     def _floor(self, position: Position) -> int:
@@ -110,31 +118,48 @@ class RowGame:
         """Every arrival, after no more others have left than make room for it."""
         held = list(self._held(position))
         free = self.fast_words - sum(piece.words for piece in held)
+        left: dict[int, list[tuple[int, Position]]] = {}  # after room was made for so many words
         for piece in self._missing(position):
-            for leaving in _fewest(held, piece.words - free):
-                left = position
-                for other in leaving:
-                    left = self._without(left, other)
-                arrived = list(left)
+            if piece.words not in left:
+                left[piece.words] = [self._left(position, each) for each in _fewest(held, piece.words - free)]
+            for more, after in left[piece.words]:
+                arrived = list(after)
                 arrived[piece.place] |= 1 << piece.number
-                yield piece.moved + sum(other.moved for other in leaving), self._met(tuple(arrived))
+                yield piece.moved + more, self._met(tuple(arrived))
+
+    def _left(self, position: Position, leaving: Sequence[Piece]) -> tuple[int, Position]:
+        """The words that leaving stores, and the position after it."""
+        moved = 0
+        for piece in leaving:
+            position = self._without(position, piece)
+            moved += piece.moved
+        return moved, position
 
     @cached_property
     def _alike(self) -> tuple[list[list[int]], list[list[int]]]:
         """Rows that need the same keys, and keys that the same rows need: nothing tells them apart at first."""
-        return _of_equals(self.needed), _of_equals(self._of_keys(self.needed))
+        return of_equals(self.needed), of_equals(self._of_keys(self.needed))
 
     def _canonical(self, position: Position) -> Position:
-        """Rows that are alike in order, and then keys."""
+        """Rows that are alike in order, and then keys, and both again."""
         rows, keys = self._alike
         for _ in range(2):
-            position = self._renumbered(position, _in_order(rows, self._marks(position)[0]), range(self.keys))
-            position = self._renumbered(position, range(self.rows), _in_order(keys, self._marks(position)[1]))
+            before = position
+            if rows and (order := in_order(rows, self._row_marks(position))):
+                position = self._with_rows(position, order)
+            if keys and (order := in_order(keys, self._key_marks(position))):
+                position = self._with_keys(position, order)
+            if position == before:
+                break
         return position
 
     def _of_keys(self, met: Sequence[int]) -> tuple[int, ...]:
         """The rows that each key has met, of the keys that each row has."""
-        return tuple(sum((each >> j & 1) << i for i, each in enumerate(met)) for j in range(self.keys))
+        columns = [0] * self.keys
+        for i, each in enumerate(met):
+            for j in bits(each):
+                columns[j] |= 1 << i
+        return tuple(columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,17 +214,21 @@ class AttentionGame(RowGame):
             here &= ~(1 << i) if met[i] == full else -1
         return (*met, here, been, keys & wanted)
 
-    def _renumbered(self, position: Position, rows: Sequence[int], keys: Sequence[int]) -> Position:
-        here, been, kept = position[self.rows :]
-        met = (_picked(position[i], keys) for i in rows)
-        return (*met, _picked(here, rows), _picked(been, rows), _picked(kept, keys))
+    def _row_marks(self, position: Position) -> Marks:
+        here, been, _ = position[self.rows :]
+        return [(position[i], here >> i & 1, been >> i & 1) for i in range(self.rows)]
 
-    def _marks(self, position: Position) -> tuple[Marks, Marks]:
-        n = self.rows
-        here, been, keys = position[n:]
-        columns = self._of_keys(position[:n])
-        rows = [(position[i], here >> i & 1, been >> i & 1) for i in range(n)]
-        return rows, [(columns[j], keys >> j & 1) for j in range(self.keys)]
+    def _key_marks(self, position: Position) -> Marks:
+        columns, keys = self._of_keys(position[: self.rows]), position[-1]
+        return [(columns[j], keys >> j & 1) for j in range(self.keys)]
+
+    def _with_rows(self, position: Position, order: Sequence[int]) -> Position:
+        here, been, keys = position[self.rows :]
+        return (*(position[i] for i in order), picked(here, order), picked(been, order), keys)
+
+    def _with_keys(self, position: Position, order: Sequence[int]) -> Position:
+        *met, here, been, keys = position
+        return (*(picked(each, order) for each in met), here, been, picked(keys, order))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,11 +278,11 @@ class GradientGame(RowGame):
     def _missing(self, position: Position) -> Iterator[Piece]:
         for place, wanted in enumerate(self._open(position), 2 * self.rows):
             elsewhere = wanted & ~position[place]
-            yield from (self._piece(position, place, x, leaves=False) for x in _bits(elsewhere))
+            yield from (self._piece(position, place, x, leaves=False) for x in bits(elsewhere))
 
     def _held(self, position: Position) -> Iterator[Piece]:
         for place in range(2 * self.rows, 2 * self.rows + 4):
-            yield from (self._piece(position, place, x, leaves=True) for x in _bits(position[place]))
+            yield from (self._piece(position, place, x, leaves=True) for x in bits(position[place]))
 
     def _without(self, position: Position, piece: Piece) -> Position:
         left = list(position)
@@ -266,50 +295,34 @@ class GradientGame(RowGame):
         n = self.rows
         here, sums, keys, key_sums, _ = position[2 * n :]
         after = list(position)
-        for i in _bits(here):
+        for i in bits(here):
             after[i] |= self.needed[i] & keys if sums >> i & 1 else 0
             after[n + i] |= self.needed[i] & keys & key_sums
         for place, wanted in enumerate(self._open(tuple(after)), 2 * n):
             after[place] &= wanted
         return tuple(after)
 
-    def _renumbered(self, position: Position, rows: Sequence[int], keys: Sequence[int]) -> Position:
+    def _row_marks(self, position: Position) -> Marks:
         n = self.rows
-        here, sums, kept, key_sums, saved = position[2 * n :]
-        met = (_picked(position[half + i], keys) for half in (0, n) for i in rows)
-        last = (_picked(here, rows), _picked(sums, rows), _picked(kept, keys), _picked(key_sums, keys))
-        return (*met, *last, _picked(saved, rows))
+        here, sums, _, _, saved = position[2 * n :]
+        return [(position[i], position[n + i], here >> i & 1, sums >> i & 1, saved >> i & 1) for i in range(n)]
 
-    def _marks(self, position: Position) -> tuple[Marks, Marks]:
+    def _key_marks(self, position: Position) -> Marks:
+        n = self.rows
+        _, _, keys, key_sums, _ = position[2 * n :]
+        first, second = self._of_keys(position[:n]), self._of_keys(position[n : 2 * n])
+        return [(first[j], second[j], keys >> j & 1, key_sums >> j & 1) for j in range(self.keys)]
+
+    def _with_rows(self, position: Position, order: Sequence[int]) -> Position:
         n = self.rows
         here, sums, keys, key_sums, saved = position[2 * n :]
-        first, second = self._of_keys(position[:n]), self._of_keys(position[n : 2 * n])
-        rows = [(position[i], position[n + i], here >> i & 1, sums >> i & 1, saved >> i & 1) for i in range(n)]
-        return rows, [(first[j], second[j], keys >> j & 1, key_sums >> j & 1) for j in range(self.keys)]
+        met = (position[half + i] for half in (0, n) for i in order)
+        return (*met, picked(here, order), picked(sums, order), keys, key_sums, picked(saved, order))
 
-
-def _of_equals(every: Sequence[int]) -> list[list[int]]:
-    """Where equals are: a list of places for each."""
-    return [[place for place, each in enumerate(every) if each == one] for one in dict.fromkeys(every)]
-
-
-def _in_order(alike: Sequence[Sequence[int]], marks: Marks) -> list[int]:
-    """For every place who comes there, so that those that are alike are in the order of their marks."""
-    order = {
-        place: each for some in alike for place, each in zip(some, sorted(some, key=marks.__getitem__), strict=True)
-    }
-    return [order[place] for place in range(len(order))]
-
-
-def _bits(members: int) -> Iterator[int]:
-    while members:
-        yield (members & -members).bit_length() - 1
-        members &= members - 1
-
-
-def _picked(members: int, order: Sequence[int]) -> int:
-    """The set whose member at each place was at the place that the order has there."""
-    return sum((members >> old & 1) << new for new, old in enumerate(order))
+    def _with_keys(self, position: Position, order: Sequence[int]) -> Position:
+        *met, here, sums, keys, key_sums, saved = position
+        last = (here, sums, picked(keys, order), picked(key_sums, order), saved)
+        return (*(picked(each, order) for each in met), *last)
 
 
 def _fewest(held: Sequence[Piece], missing: int) -> Iterator[tuple[Piece, ...]]:
@@ -319,6 +332,6 @@ def _fewest(held: Sequence[Piece], missing: int) -> Iterator[tuple[Piece, ...]]:
         return
     for count in range(1, len(held) + 1):
         for chosen in combinations(held, count):
-            total = sum(piece.words for piece in chosen)
-            if total >= missing and all(total - piece.words < missing for piece in chosen):
+            words = [piece.words for piece in chosen]
+            if 0 <= sum(words) - missing < min(words):
                 yield chosen

@@ -99,35 +99,47 @@ def _write(
     progress: Progress | None,
     spread: ClusterAnswer | None,
 ) -> Path:
-    first, second = _halves(progress)
+    first, second, third = _parts(progress)
     memory = along_memory(answered.workload, answered.machine, progress=first)
     length = along_length(answered.workload, answered.machine, progress=second)
-    return write_atomically(path, _page(answered, memory, length, step, spread))
+    written = write_atomically(path, _page(answered, memory, length, step, spread, third))
+    third(3, 3)
+    return written
 
 
-def _halves(progress: Progress | None) -> tuple[Progress | None, Progress | None]:
-    """One progress of a thousand steps for two sweeps; the one along memory has three quarters of the work."""
-    if progress is None:
-        return None, None
-    return (
-        lambda done, total: progress(750 * done // total, 1000),
-        lambda done, total: progress(750 + 250 * done // total, 1000),
-    )
+def _parts(progress: Progress | None) -> tuple[Progress, Progress, Progress]:
+    """One progress of a thousand steps for two sweeps, of which the one along memory has more work, and the page."""
+
+    def part(first: int, last: int) -> Progress:
+        def tell(done: int, total: int) -> None:
+            if progress is not None:
+                progress(first + (last - first) * done // total, 1000)
+
+        return tell
+
+    return part(0, 450), part(450, 600), part(600, 1000)
 
 
 def _page(
-    answered: Answer, memory: Curves, length: Curves, step: TrainingAnswer | None, spread: ClusterAnswer | None
+    answered: Answer,
+    memory: Curves,
+    length: Curves,
+    step: TrainingAnswer | None,
+    spread: ClusterAnswer | None,
+    progress: Progress,
 ) -> str:
     made_by = provenance()
     figures: dict[str, Any] = {"memory": memory_figure(memory, answered), "length": length_figure(length, answered)}
     exact = replace(answered.workload, tolerance=None)
     directions = along_directions(exact, answered.machine, memory.values)
     figures["directions"] = directions_figure(directions, answered.fast_words, answered.machine.name)
+    progress(1, 3)
     roofline = roofline_figure(answered)
     if roofline is not None:
         figures["roofline"] = roofline
     accelerated = accelerator_section(answered.workload if step is None else step.workload, answered.machine)
     figures |= accelerated.figures
+    progress(2, 3)
     return page(
         f"{answered.workload if step is None else step.workload} on {answered.machine.name}",
         made_by,

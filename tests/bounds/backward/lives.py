@@ -41,7 +41,7 @@ class Sum:
 
     @property
     def present(self) -> int:
-        return sum(each.fast for each in self.carriers)
+        return sum([each.fast for each in self.carriers])
 
     def look(self) -> Look:
         """A final word counts as long as it has no copy, and is never away."""
@@ -61,13 +61,12 @@ class Lives:
         self.looks = [[each.look() for each in self.sums]]
         ways = ["make", "add", "merge", "store", "load", "drop"]
         while not all(each.done and each.carriers[0].slow for each in self.sums):
-            self._step(self.sums[self.random.integers(many)], self.random.choice(ways))
+            self._step(self.sums[self.random.integers(many)], ways[self.random.integers(len(ways))])
 
     def _step(self, sum_: Sum, what: str) -> None:
         here = [each for each in sum_.carriers if each.fast]
         away = [each for each in sum_.carriers if not each.fast]
-        full = sum(each.present for each in self.sums) >= self.room
-        if what == "make" and not full and sum_.products < sum_.wanted:
+        if what == "make" and sum_.products < sum_.wanted and not self._is_full():
             sum_.carriers.append(Carrier())
             sum_.products += 1
         elif what == "add" and here and sum_.products < sum_.wanted:
@@ -79,7 +78,7 @@ class Lives:
         elif what == "store" and here:
             here[0].slow = True
             sum_.moved += 1
-        elif what == "load" and away and not full:
+        elif what == "load" and away and not self._is_full():
             sum_.moved, sum_.back = sum_.moved + 1, sum_.back + (not sum_.done)
             away[0].fast = True
         elif what == "drop" and any(each.slow for each in here):
@@ -87,6 +86,9 @@ class Lives:
         else:
             return
         self.looks.append([each.look() for each in self.sums])
+
+    def _is_full(self) -> bool:
+        return sum(each.present for each in self.sums) >= self.room
 
     def stretches(self, start: int, end: int) -> list[list[Look]]:
         return [[looks[place] for looks in self.looks[start : end + 1]] for place in range(len(self.sums))]

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from attenio.cluster.patches import Patchwork, best_patches, plan_patches, tables
+from attenio.cluster.patches.words import least_words_per_device
 from attenio.errors import InvalidInput
 from attenio.workload import Workload
 from cluster.patches.strategies import problems
@@ -61,6 +62,17 @@ def test_eight_heads_with_keys_of_their_own_are_within_12_percent_of_the_bound(d
     plan = best_patches(Workload(n=2**20, d=128, heads=8, mask="causal", direction=direction), devices)
     assert plan is not None and plan.gap is not None and plan.gap < 1.12
     assert plan.words_per_device * devices < 1.002 * plan.total_words and float(plan.imbalance) < 1.0001
+
+
+@pytest.mark.parametrize("direction", ["forward", "training"])
+def test_the_best_is_the_best_of_all_tables_and_none_sends_less_than_its_mean(direction: str) -> None:
+    workload = Workload(n=4096, d=16, heads=16, kv_heads=8, mask="causal", direction=direction)
+    known = [each for each in tables() if each.devices == 8 and 8 % each.heads == 0 and each.blocks <= 256]
+    sent = [plan_patches(workload, each).words_per_device for each in known]
+    assert len(known) > 1 and best_patches(workload, 8).words_per_device == min(sent)
+    for table, words in zip(known, sent, strict=True):
+        least = least_words_per_device(workload, table)
+        assert least == -(-plan_patches(workload, table).total_words // 8) <= words
 
 
 def test_pairs_of_own_tokens_at_home_save_what_head_groups_send_for_the_first_rows_and_the_last_keys() -> None:

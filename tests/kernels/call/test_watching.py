@@ -1,10 +1,8 @@
 """Calls reach their kernels past PyTorch's dispatcher only where nobody would have seen them in it."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
+from tests.kernels.new_process import in_a_new_process
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -164,4 +162,5 @@ for hooks in (torch.enable_grad, torch.autograd.graph.save_on_cpu) * 2:
     for mine, right in zip(gradients(lambda *heads: attention(*heads, softcap=2.0), hooks), wanted):
         torch.testing.assert_close(mine, right, atol=1e-5, rtol=1e-4)
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
+    status, _, errors = in_a_new_process(script)
+    assert status == 0, errors

@@ -3,7 +3,6 @@
 import gc
 import inspect
 import pickle
-import subprocess
 import sys
 import threading
 import warnings
@@ -12,6 +11,7 @@ import weakref
 import pytest
 import torch
 from tests.kernels.cpu.test_beside import CASES, drawn
+from tests.kernels.new_process import in_a_new_process
 from torch import Tensor
 
 import attenio
@@ -372,7 +372,8 @@ assert torch.allclose(compiled(q), attention(q, q, q, is_causal=True) + 1, atol=
 compiled = torch.compile(attention, fullgraph=True, backend="eager")
 assert torch.allclose(compiled(q, q, q, window=3), attention(q, q, q, window=3), atol=1e-6)
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=300)
+    status, _, errors = in_a_new_process(script)
+    assert status == 0, errors
 
 
 def test_where_tensors_are_kept_in_another_way_python_stays(monkeypatch):

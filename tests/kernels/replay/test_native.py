@@ -4,7 +4,6 @@ import ctypes
 import gc
 import os
 import random
-import subprocess
 import sys
 import threading
 import weakref
@@ -14,6 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from tests.kernels.new_process import in_a_new_process
 from tests.kernels.replay.at_once import at_once
 
 from attenio.kernels.replay import native, repeating
@@ -298,10 +298,9 @@ def asked_anew(folder, text="", typed="", **environment):
     text = f"from attenio.kernels.replay import native; {text}\nprint(native.why_not())"
     known = {"XDG_CACHE_HOME": str(folder), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
     known["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
-    done = subprocess.run(
-        [sys.executable, "-c", text], env=known | environment, check=True, capture_output=True, text=True, input=typed
-    )
-    return done.stdout.strip()
+    status, said, errors = in_a_new_process(text, known | environment, typed)
+    assert status == 0, errors
+    return said.strip()
 
 
 def test_it_is_compiled_once_and_kept(module, tmp_path):

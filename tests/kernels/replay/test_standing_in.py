@@ -1,13 +1,12 @@
 """What is compiled on threads while something else stands in for it, and how a process ends meanwhile."""
 
-import subprocess
-import sys
 import threading
 import warnings
 from concurrent.futures import Future
 
 import pytest
 import torch
+from tests.kernels.new_process import in_a_new_process
 
 from attenio.kernels.replay import repeating, set_replay, set_stand_ins, standing_in
 from attenio.kernels.replay.standing_in import Awaited, begin, may_stand_in, note_stand_in, stand_ins, waiting
@@ -138,9 +137,9 @@ os.write(1, b"ends ")
 
 
 def test_a_process_that_ends_waits_for_what_is_compiled_and_begins_nothing_more():
-    ran = subprocess.run([sys.executable, "-c", _ENDS], capture_output=True, text=True, check=False, timeout=120)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    first, *others = ran.stdout.split()
+    status, said, errors = in_a_new_process(_ENDS)
+    assert (status, errors) == (0, "")
+    first, *others = said.split()
     assert first == "ends" and len(others) == 2
 
 

@@ -124,6 +124,8 @@ def ctrl_c_after(function):
         return result
     return then
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # of jobs in the background shells have it ignored
+
 if __name__ == "__main__":
     run._CHUNK = 2
     if {moment!r} == "a process begins":

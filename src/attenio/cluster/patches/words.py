@@ -6,14 +6,15 @@ that no rank sends far more than the mean; no word is sent twice for that.
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from attenio.cluster import traffic as tokens_of_ranks
 from attenio.cluster.layout import Counts
-from attenio.cluster.patches.layout import Patchwork, holdings
+from attenio.cluster.patches.layout import Choices, Patchwork, holdings
 from attenio.cluster.patches.sources import Needs, sources
-from attenio.cluster.traffic import STAGES, WidthsOf, check_layout, words_of_stages
+from attenio.cluster.traffic import STAGES, WidthsOf, check_layout, passes, words_of_stages
 from attenio.cluster.words import Stage, StageWords, stage_widths
 from attenio.workload import Workload
 
@@ -41,9 +42,32 @@ def patches_words(workload: Workload, patchwork: Patchwork, widths: WidthsOf = s
     return words_of_stages(workload, patchwork.heads, partial(traffic, patchwork=patchwork), widths)
 
 
+def least_words_per_device(workload: Workload, patchwork: Patchwork) -> int:
+    """Words that the busiest rank sends at least, however evenly tokens are passed on: the mean."""
+    total = sum(int(_from_owners(each, patchwork).sent.sum()) for each in passes(workload))
+    return -(-total // patchwork.devices)
+
+
+class _FromOwners(NamedTuple):
+    """Tokens of one pass if owners send them all, and the words that every rank sends then.
+
+    Rows and keys that ranks need and do not own are [rank, head, block]; ``row`` and ``key`` have the words of a token
+    in every stage.
+    """
+
+    rows: Choices
+    keys: Choices
+    rows_out: Counts
+    rows_in: Counts
+    keys_out: Counts
+    keys_in: Counts
+    row: dict[Stage, int]
+    key: dict[Stage, int]
+    sent: Counts
+
+
 @lru_cache(maxsize=64)
-def traffic(workload: Workload, patchwork: Patchwork) -> Traffic:
-    """Tokens that ranks send and get in one pass."""
+def _from_owners(workload: Workload, patchwork: Patchwork) -> _FromOwners:
     sizes, has = patchwork.sizes(workload.keys), holdings(patchwork)
     owners, ranks = np.array(patchwork.owners, dtype=np.int64), patchwork.devices
     mine = owners[None] == np.arange(ranks, dtype=np.int64)[:, None]  # [rank, block]
@@ -56,16 +80,23 @@ def traffic(workload: Workload, patchwork: Patchwork) -> Traffic:
     sent = key[Stage.GATHER_KEYS] * keys_out + row[Stage.GATHER_QUERIES] * rows_out
     for stage in STAGES[workload.direction][2:]:
         sent = sent + row[stage] * rows_in + key[stage] * keys_in
+    return _FromOwners(rows, keys, rows_out, rows_in, keys_out, keys_in, row, key, sent)
+
+
+@lru_cache(maxsize=64)
+def traffic(workload: Workload, patchwork: Patchwork) -> Traffic:
+    """Tokens that ranks send and get in one pass."""
+    sizes, first = patchwork.sizes(workload.keys), _from_owners(workload, patchwork)
     row_sources, key_sources = sources(
-        owners,
-        sent,
-        Needs(rows.transpose(1, 2, 0), row[Stage.GATHER_QUERIES] * sizes),
-        Needs(keys.transpose(1, 2, 0), key[Stage.GATHER_KEYS] * sizes),
+        np.array(patchwork.owners, dtype=np.int64),
+        first.sent,
+        Needs(first.rows.transpose(1, 2, 0), first.row[Stage.GATHER_QUERIES] * sizes),
+        Needs(first.keys.transpose(1, 2, 0), first.key[Stage.GATHER_KEYS] * sizes),
     )
-    rows_passed, keys_passed = (_sent(each, sizes, ranks) for each in (row_sources, key_sources))
+    rows_passed, keys_passed = (_sent(each, sizes, patchwork.devices) for each in (row_sources, key_sources))
     return Traffic(
-        rows_out=rows_out, rows_in=rows_in, rows_passed=rows_passed, keys_in=keys_in, keys_out=keys_out,
-        keys_passed=keys_passed, row_sources=row_sources, key_sources=key_sources,
+        rows_out=first.rows_out, rows_in=first.rows_in, rows_passed=rows_passed, keys_in=first.keys_in,
+        keys_out=first.keys_out, keys_passed=keys_passed, row_sources=row_sources, key_sources=key_sources,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""What a compiler traces in place of a function in C.
+"""What a compiler traces in place of a function in C, and what it takes for a constant.
 
-``torch.compiler.substitute_in_graph`` says so to Dynamo, and imports it, which takes seconds. So it is said when
-somebody else has imported it: nobody traces before.
+``torch.compiler`` says so to Dynamo, and imports it, which takes seconds. So it is said when somebody else has imported
+it: nobody traces before.
 """
 
 import sys
@@ -10,10 +10,11 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+F = TypeVar("F", bound=Callable[..., Any])
 _DYNAMO = "torch._dynamo"
 
 
@@ -23,6 +24,16 @@ def trace_in_place_of(function: Callable[..., Any], python: Callable[..., Any]) 
     def say() -> None:
         torch.compiler.substitute_in_graph(function, can_constant_fold_through=False, skip_signature_check=True)(python)
 
+    _once_there(say)
+
+
+def trace_as_constant(function: F) -> F:
+    """Have compilers call a function once, while they trace, and keep its result."""
+    _once_there(lambda: torch.compiler.assume_constant_result(function))
+    return function
+
+
+def _once_there(say: Callable[[], object]) -> None:
     if hasattr(sys.modules.get(_DYNAMO), "substitute_in_graph"):
         say()
     else:
@@ -32,7 +43,7 @@ def trace_in_place_of(function: Callable[..., Any], python: Callable[..., Any]) 
 class _AfterDynamo(MetaPathFinder):
     """Finds no module of its own, and does something after Dynamo was loaded."""
 
-    def __init__(self, then: Callable[[], None]) -> None:
+    def __init__(self, then: Callable[[], object]) -> None:
         self._then = then
 
     def find_spec(
@@ -48,7 +59,7 @@ class _AfterDynamo(MetaPathFinder):
         load = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.exec_module
+            vars(loader).pop("exec_module", None)  # where two of these wait, the first has taken both off
             load(module)
             self._then()
 
