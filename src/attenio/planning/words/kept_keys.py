@@ -63,6 +63,8 @@ _LAST = (*_STACKED, "last_columns")
 _SIXTEENTHS = (14, 12, 9)
 # Of stacked rows, which read values for every tile, somewhat more too, and fewer where keys pass many rows at once.
 _OF_STACKED = (20, *_SIXTEENTHS, 6, 4)
+# Of tiles before a last one of more groups, beside dv/d itself and one more.
+_OF_FIRST = (12, 9)
 # More than any memory has.
 _NEVER = 2**62
 
@@ -142,18 +144,21 @@ def _stacked_forms(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, ...
 def pairs_of_columns(sizes: Sizes) -> tuple[tuple[Counts, Counts], ...]:
     """Columns of a group in all tiles but the last, and in the last: those of one group and two.
 
-    Where values are wider than keys, of about as many groups as keys fit into a value, and one or two more.
+    Where values are wider than keys, of about as many groups as keys fit into a value, and one or two more; and of
+    three quarters of these, or little more than half, and one more.
 
     >>> [pairs_of_columns(Sizes(64, width, 64 + width, 1, 1)) for width in (64, 256, 1)]
-    [((64, 32),), ((64, 52), (64, 43), (52, 43)), ()]
+    [((64, 32),), ((64, 52), (64, 43), (52, 43), (86, 64), (128, 86)), ()]
     """
-    count = larger(sizes.value_dim // sizes.d, 1)
-    width = [ceil_div(sizes.one_value, count + more) * sizes.per_word for more in (0, 1, 2)]
+    count, one = larger(sizes.value_dim // sizes.d, 1), sizes.one_value
+    fewer = [larger(each, 1) for each in _near(sizes.d, sizes.value_dim, _OF_FIRST)[2:]]
+    groups = ((count, count + 1), (count, count + 2), (count + 1, count + 2), *((few, few + 1) for few in fewer))
+    pairs = [(ceil_div(one, few) * sizes.per_word, ceil_div(one, more) * sizes.per_word) for few, more in groups]
     if type(sizes.d) is int and type(sizes.value_dim) is int:
-        wider, groups = sizes.value_dim > sizes.d, [ceil_div(sizes.value_dim, each) for each in width]
-        pairs = ((0, 1), (0, 2), (1, 2)) if wider else ((0, 1),)
-        return tuple(dict.fromkeys((width[i], width[j]) for i, j in pairs if groups[i] < groups[j]))
-    return (width[0], width[1]), (width[0], width[2]), (width[1], width[2])
+        tried = pairs if sizes.value_dim > sizes.d else pairs[:1]
+        width = sizes.value_dim
+        return tuple(dict.fromkeys(pair for pair in tried if ceil_div(width, pair[0]) < ceil_div(width, pair[1])))
+    return tuple(pairs)
 
 
 def _last_forms(sizes: Sizes) -> tuple[Form, ...]:
