@@ -4,7 +4,7 @@
 >>> workload = Workload(n=131072, d=64)
 >>> plan = best_plan(workload, Machine.with_fast_bytes(512 * 1024))
 >>> plan.moved_words
-1123823872
+1115621760
 
 Names load when they are first used: importing this takes a moment, most names need NumPy only, and
 ``attenio.attention`` and ``attenio.explain`` need PyTorch.

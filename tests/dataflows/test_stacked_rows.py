@@ -70,12 +70,12 @@ def test_keys_taken_in_together_move_the_words_and_give_the_outputs_of_those_tak
 def test_wide_values_in_groups_inside_a_tile_load_queries_once():
     n, d, dv = 256, 16, 32
     workload = Workload(n=n, d=d, value_dim=dv)
-    plan = best_plan_for(workload, n * d)
+    plan = best_plan_for(workload, n * d * 19 // 20)
     assert plan.tiles["stacked_rows"] == n // 2 and plan.tiles["value_columns"] < dv
     run = execute(plan)
     assert run.trace.loads["Q"] == n * d and run.moved_words == plan.moved_words
     outside = cost(workload, "kept-keys", Tiles.of(query_tile=n // 2, kept_keys=1, value_columns=11))
-    assert plan.moved_words < 0.85 * outside.moved_words
+    assert plan.moved_words < 0.86 * outside.moved_words
 
 
 def test_two_groups_of_columns_beat_two_passes_of_whole_rows_once_all_queries_and_half_of_the_outputs_fit():

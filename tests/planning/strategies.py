@@ -12,7 +12,8 @@ from attenio.planning.plan import Dataflow, Tiles
 from attenio.planning.words.causal_sums import MOST_TILES as MOST_CAUSAL_TILES
 from attenio.planning.words.exchanged_keys import MOST_TILES
 from attenio.planning.words.exchanged_rows import MOST_EXCHANGES, MOST_LAST
-from attenio.planning.words.kept_keys import column_groups, groups_of_stacked
+from attenio.planning.words.kept_keys import column_groups, groups_of_stacked, last_columns_form, pairs_of_columns
+from attenio.planning.words.last_columns import most_slots
 from attenio.planning.words.turning_tiles import MOST_TILES as MOST_TURNING
 from attenio.workload import Workload
 
@@ -77,7 +78,7 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
     """Whether a form is not searched for these problems."""
     if names[0] in ("waiting_rows", "waiting_keys", "stacked_rows", "row_sums", "turn_rows", "turn_keys"):
         return not problems.counts.kind.dense
-    if not {"exchanged_rows", "exchanged_keys"}.isdisjoint(names) and problems.values_in_keys:
+    if not {"exchanged_rows", "exchanged_keys", "last_columns"}.isdisjoint(names) and problems.values_in_keys:
         return True
     if names[0] == "exchanged_rows":
         return not problems.counts.kind.staircase
@@ -127,6 +128,18 @@ def _exchanges(tiles: Tiles, rows: int) -> bool:
     """Whether as many tiles exchange as there are to be, and few come after them: that is what is searched."""
     left = rows - tiles["exchanges"] * tiles["exchanged_rows"]
     return left >= 1 and (left - 1) // tiles["last_rows"] <= MOST_LAST
+
+
+def _ends_with_more(problems, tiles: Tiles) -> bool:
+    """Whether columns are a pair that is tried, a tile comes before the last, and no more keys stay than are tried."""
+    pair = tiles["value_columns"], tiles["last_columns"]
+    if (
+        pair not in pairs_of_columns(problems.sizes)
+        or problems.group * problems.counts.rows <= 2 * tiles["stacked_rows"]
+    ):
+        return False
+    (phase,) = last_columns_form(problems.sizes, *pair).phases
+    return tiles["kept_keys"] <= most_slots(phase, problems.counts.keys)
 
 
 def _turns(tiles: Tiles, rows: int) -> bool:
@@ -253,6 +266,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "value_keys": keys,
         "value_rows": rows,
         "value_columns": columns,
+        "last_columns": columns,
         "key_keys": keys,
         "key_columns": range(1, problems.d + 1),
         "query_rows": rows,
@@ -293,6 +307,7 @@ def _searched(problems, names: Sequence[str]) -> list[Callable[[Tiles], bool]]:
     every: list[tuple[bool, Callable[[Tiles], bool]]] = [
         ("waiting_sums" in names, _sums_first),
         ("exchanged_rows" in names, lambda tiles: _exchanges(tiles, problems.counts.rows)),
+        ("last_columns" in names, lambda tiles: _ends_with_more(problems, tiles)),
         ("exchanged_keys" in names, lambda tiles: _turns(tiles, problems.group * problems.counts.rows)),
         (not _TURNS.isdisjoint(names), lambda tiles: _take_turns(problems, tiles)),
         ("exchanged_positions" in names, lambda tiles: _few_turns(problems, tiles)),

@@ -37,7 +37,7 @@ _ROUNDED = 1.0 + 1e-9
 _TRIED = (2.0, 2.1, 2.2, 2.35, 2.5, 2.6, 3.0, 3.3)
 _LEAST, _STEEPEST = 1.0 / 8.0, 64.0
 # Fast memories, in rows or keys times the keys that a row needs, outside of which other bounds are ahead.
-_LEAST_SHARE, _MOST_SHARE = 1.0 / 12.0, 3.0 / 4.0
+_LEAST_SHARE, _MOST_SHARE = 1.0 / 40.0, 3.0 / 4.0
 
 
 @dataclass(frozen=True)
@@ -311,9 +311,9 @@ def mask_edges(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
     K(r) = r(r+1)/2 for whole r, words >= M + k T. W is that of output-epochs or gradient-rows with pairs that flow in
     1 + r times as heavy. With the sums of rows, words >= M + k T - R for R rows, and W, G and C are those of row-sums.
     Assumes: as whole-epochs; with sums as row-sums.
-    Regime: ahead of whole-epochs under windows of W keys from dW/4 words on, and under causal masks from nd/4 on, and
-    of short-periods up to about dW words, backward up to about 7dW/4; the function says nothing below dW/6 and above
-    3dW/2 words (of equal widths, forward), nor below 4d².
+    Regime: ahead of whole-epochs under windows of W keys, and under causal masks of n, and of short-periods up to about
+    dW words, backward up to about 7dW/4; by a few thousandths below dW/8, and the function says nothing below
+    dW/20 and above 3dW/2 words (of equal widths, forward), nor below 4d².
     Proof: docs/theory/mask_edges.md
 
     >>> alone, with_sums = mask_edges(Workload(n=65536, d=16, mask="window:4096"), 4096 * 16)

@@ -30,8 +30,9 @@ from attenio.names import checked_kind, show_value
 from attenio.planning.approximate.applies import refused_tiles
 from attenio.planning.costs import MAY_BE_NONE, checked_dataflow, tile_names
 from attenio.planning.nested import NestedPlan
-from attenio.planning.plan import Dataflow, Plan, is_exact_forward, is_exact_gradient
+from attenio.planning.plan import Dataflow, Plan, Tiles, is_exact_forward, is_exact_gradient
 from attenio.planning.training import Saved, TrainingPlan
+from attenio.planning.words.last_columns import first_rows
 from attenio.quantities import checked_count
 from attenio.workload import Direction, Workload
 
@@ -155,7 +156,7 @@ def _units(plan: Plan) -> int:
         case Dataflow.STANDARD:
             return 3 * rows
         case Dataflow.KEPT_KEYS:
-            return rows * -(-workload.value_dim // plan.tiles.get("value_columns", workload.value_dim))
+            return _groups_of_rows(workload, plan.tiles)
         case Dataflow.KEPT_ROWS:
             return workload.batch * workload.heads * workload.keys
         case Dataflow.FLASH_ATTENTION_1:
@@ -166,6 +167,15 @@ def _units(plan: Plan) -> int:
             return sweeps * passes * workload.kv_heads * workload.batch * workload.queries
         case _:
             assert_never(plan.dataflow)
+
+
+def _groups_of_rows(workload: Workload, tiles: Tiles) -> int:
+    """Rows of kept keys, each once for every group of columns; in a last tile there may be more of these."""
+    rows = workload.group * workload.queries
+    groups = -(-workload.value_dim // tiles.get("value_columns", workload.value_dim))
+    late = rows - int(first_rows(rows, tiles["stacked_rows"])) if "last_columns" in tiles else 0
+    more = -(-workload.value_dim // tiles.get("last_columns", workload.value_dim))
+    return workload.batch * workload.kv_heads * ((rows - late) * groups + late * more)
 
 
 def _feature_units(plan: Plan) -> int:

@@ -14,6 +14,9 @@ For dense problems. Queries are loaded once, however many groups there are. Slot
 and from one group to the next all but one, which gives way to the keys that pass. With one group a slot is for a key
 and its value; with more it is for a key alone, and one value is there at a time. Fast memory: a rows of Q, of O and of
 two statistics, the slots, and two words for the row whose turn it is.
+
+With last_columns the last tile has the rows of two, whole or not, and as many columns at a time; the slots are its own,
+and the tiles before it have one. Keys pass for its groups, but in a tile less.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,6 +35,7 @@ from attenio.memory import Buffer, FastMemory
 from attenio.memory.indices import compact_if_ascending, cuts, size
 from attenio.memory.matrix import Values
 from attenio.planning.plan import Tiles
+from attenio.planning.words.last_columns import first_rows
 
 # Scores made together.
 _AT_ONCE = 2**20
@@ -39,15 +43,28 @@ _AT_ONCE = 2**20
 
 def stacked_rows(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the query heads of one KV head."""
-    rows, keys = problem.group * problem.pattern.rows, list(range(problem.pattern.keys))
-    a, slots = min(tiles["stacked_rows"], rows), min(tiles["kept_keys"], len(keys))
-    width = min(tiles["value_columns"], problem.width)
+    rows = problem.group * problem.pattern.rows
+    a, slots, width = min(tiles["stacked_rows"], rows), tiles["kept_keys"], tiles["value_columns"]
+    if "last_columns" not in tiles:
+        _pass_tiles(problem, fast, slice(0, rows), (a, slots, width))
+        return
+    first = int(first_rows(rows, a))
+    if first:
+        _pass_tiles(problem, fast, slice(0, first), (a, 1, width))
+    _pass_tiles(problem, fast, slice(first, rows), (rows - first, slots, tiles["last_columns"]))
+
+
+def _pass_tiles(problem: Problem, fast: FastMemory, rows: slice, sizes: tuple[int, int, int]) -> None:
+    """Some of the rows, in tiles of so many beside so many slots, with so many columns at a time."""
+    keys, (a, slots, width) = list(range(problem.pattern.keys)), sizes
+    slots, width = min(slots, len(keys)), min(width, problem.width)
     values = slots if width == problem.width else 1
     with rows_and_slots(problem, fast, a, slots, width, values) as (Q_buffer, O_buffer, of_rows, of_keys):
         passing = _Passing(problem, fast, of_keys, slots, width)
         # one more than there are: the groups of the last tile find keys in slots too
-        order = turns([keys] * (-(-rows // a) + 1), slots=slots)
-        for places, visits in zip(cuts(rows, a), order, strict=False):
+        order = turns([keys] * (-(-size(rows) // a) + 1), slots=slots)
+        for part, visits in zip(cuts(size(rows), a), order, strict=False):
+            places = slice(rows.start + part.start, rows.start + part.stop)
             statistics = [buffer.over(places, ONE) for buffer in of_rows]
             with Q_buffer.holding(problem.Q, places) as Q_i:
                 for columns in cuts(problem.width, width):

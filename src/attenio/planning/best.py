@@ -61,7 +61,7 @@ def best_plan(workload: Workload, machine: Machine | str, *, dataflow: Dataflow 
 
     >>> plan = best_plan(Workload(n=4096, d=64), Machine.with_fast_bytes(64 * 1024))
     >>> plan.dataflow.value, str(plan.tiles), plan.moved_words
-    ('kept-keys', 'query_tile=241 kept_keys=11 value_columns=64', 9414656)
+    ('kept-keys', 'stacked_rows=251 kept_keys=4 value_columns=64 last_columns=32', 9173056)
     """
     machine = as_machine(machine)
     boundary, granularity = machine.slowest_boundary, machine.granularity_of(checked_workload(workload).dtype)

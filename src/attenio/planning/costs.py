@@ -151,9 +151,10 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     check_mask(GivenTiles(problems_of(workload, dataflow), workload, dataflow, tiles, forms[0]))
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
         raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")
-    columns, shared = tiles.get("value_columns", 0), workload.entries_per_word
-    if columns % shared and columns < workload.value_dim:
-        raise InvalidInput(f"value_columns is {columns:,}, and {shared} entries share a word; give a multiple of it")
+    shared = workload.entries_per_word
+    for name in ("value_columns", "last_columns"):
+        if (columns := tiles.get(name, 0)) % shared and columns < workload.value_dim:
+            raise InvalidInput(f"{name} is {columns:,}, and {shared} entries share a word; give a multiple of it")
     reason = refused_tiles(workload, dataflow, tiles) if dataflow.is_approximate else None
     if reason is not None:
         raise InvalidInput(reason)

@@ -108,7 +108,7 @@ def training_plan(workload: Workload, machine: Machine | str, *, saved: Saved | 
 
     >>> plan = training_plan(Workload(n=4096, d=64), Machine.with_fast_bytes(64 * 1024))
     >>> plan.saved.value, plan.forward.dataflow.value, plan.backward.dataflow.value, plan.moved_words
-    ('statistics', 'kept-keys', 'two-pass', 41703424)
+    ('statistics', 'kept-keys', 'two-pass', 41461824)
     """
     machine = as_machine(machine)
     boundary, granularity = machine.slowest_boundary, machine.granularity_of(checked_workload(workload).dtype)

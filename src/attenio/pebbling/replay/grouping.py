@@ -21,6 +21,7 @@ from attenio.errors import InvalidInput
 from attenio.masks.patterns import Band
 from attenio.pebbling.graphs.attention import PerRow, Runs, Softmax
 from attenio.planning.plan import Dataflow, Tiles, is_exact_forward, is_exact_gradient
+from attenio.planning.words.last_columns import first_rows
 
 Required = NDArray[np.bool_]
 
@@ -160,10 +161,13 @@ def turning_grouping(rows: int, keys: int, tiles: Tiles) -> Grouping:
 
 def stacked_grouping(rows: int, keys: int, tiles: Tiles) -> Grouping:
     """A row meets every key in the order of its tile, whose rows may be of several heads."""
-    a = min(tiles["stacked_rows"], rows)
-    order = turns([range(keys)] * (-(-rows // a) + 1), slots=min(tiles["kept_keys"], keys))
-    by_tile = [[[visit.key] for visit in visits] for visits in order]
-    return Grouping(softmax=Softmax.ONLINE, runs=[by_tile[row // a] for row in range(rows)])
+    a, slots, runs = min(tiles["stacked_rows"], rows), tiles["kept_keys"], []
+    first = int(first_rows(rows, a)) if "last_columns" in tiles else rows
+    for count, tile, kept in ((first, a, slots if first == rows else 1), (rows - first, rows - first, slots)):
+        order = turns([range(keys)] * (-(-count // max(tile, 1)) + 1), slots=min(kept, keys))
+        by_tile = [[[visit.key] for visit in visits] for visits in order]
+        runs += [by_tile[row // tile] for row in range(count)]
+    return Grouping(softmax=Softmax.ONLINE, runs=runs)
 
 
 def _needed(tiles: Tiles, required: Required) -> Iterator[tuple[Required, NDArray[np.intp]]]:

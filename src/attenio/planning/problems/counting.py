@@ -32,6 +32,7 @@ from attenio.planning.words.form import (
     RowTile,
     WholeRows,
 )
+from attenio.planning.words.last_columns import LastColumns, held_by_last, last_column_words
 from attenio.planning.words.left_over import LeftOver, left_over_words
 from attenio.planning.words.left_over import Sizes as LeftOverSizes
 from attenio.planning.words.left_over import held_words as held_left_over
@@ -60,7 +61,7 @@ def peak_words(problems: Problems, form: Form, tiles: Tiles) -> int:
 _EitherWay = RowTile | KeptTile | RollingTile | WaitingRows | WholeRows
 _AsTheyAre = OfDense | OfBands
 # Phases of dense problems that see the rows of all heads of a group.
-_Stacked = StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver
+_Stacked = StackedRows | LastColumns | ExchangedKeys | StayingSums | TakingTurns | LeftOver
 # Phases with turns between tiles, at which sums, or all gradients, give way to each other.
 _AtTurns = CausalSums | TurningTiles | BandTurns | AllKeys
 
@@ -174,6 +175,8 @@ def _moved_by_dense(phase: _Stacked, sizes: tuple[int, int, int], tiles: Tiles) 
     match phase:
         case StackedRows():
             return int(passing_words(phase, group * rows, keys, tiles[phase.tile], tiles[phase.slots]))
+        case LastColumns():
+            return int(last_column_words(phase, (group * rows, keys), tiles[phase.tile], tiles[phase.slots]))
         case ExchangedKeys():
             return int(exchanged_key_words(phase, (group * rows, keys), tiles[phase.tile], tiles[phase.slots]))
         case StayingSums():
@@ -221,7 +224,7 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
             return int(group * _of_one_head(counts, phase, tiles))
         case WaitingRows():
             return int(read_again(phase, (counts.rows, counts.keys), tiles[phase.tile], tiles[phase.slots]))
-        case StackedRows() | ExchangedKeys() | StayingSums() | TakingTurns() | LeftOver():
+        case StackedRows() | LastColumns() | ExchangedKeys() | StayingSums() | TakingTurns() | LeftOver():
             return _moved_by_dense(phase, (group, counts.rows, counts.keys), tiles)
         case KeyRing() | RowRing():
             return 0
@@ -309,6 +312,8 @@ def _held_by_dense(phase: _Stacked, sizes: tuple[int, int, int], tiles: Tiles) -
             words = tiles_and_slots(phase, sizes, 0)
             a, slots = min(tiles[phase.tile], words.rows), min(tiles[phase.slots], words.keys)
             return int(a * phase.per_row + slots * phase.per_slot + phase.beside)
+        case LastColumns():
+            return int(held_by_last(phase, (group * rows, keys), tiles[phase.tile], tiles[phase.slots]))
         case ExchangedKeys():
             return int(held_at_turns(phase, (group * rows, keys), tiles[phase.tile], tiles[phase.slots]))
         case TakingTurns():

@@ -24,6 +24,7 @@ from attenio.planning.words.form import (
     RowTile,
     WholeRows,
 )
+from attenio.planning.words.last_columns import LastColumns
 from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
@@ -110,6 +111,7 @@ def _takes(phase: Phase, kind: Kind, *, all_roll: bool) -> Counts:
         case (
             WaitingRows()
             | StackedRows()
+            | LastColumns()
             | ExchangedKeys()
             | StayingSums()
             | TakingTurns()

@@ -79,7 +79,7 @@ _OF_ALL: tuple[tuple[str, str, Callable[[Problems], int], tuple[str, ...]], ...]
     ("query head", " for each KV head", lambda problems: problems.group, ("head_tile",)),
     ("column", " of queries and keys", lambda problems: problems.d, ("key_columns", "query_columns")),
     ("column", " of queries and keys, and of ones", lambda problems: problems.d + 1, ("coordinate_group",)),
-    ("column", " of values", lambda problems: problems.value_dim, ("value_columns", "output_columns")),
+    ("column", " of values", lambda problems: problems.value_dim, ("value_columns", "last_columns", "output_columns")),
     ("column", "", lambda problems: max(problems.d, problems.value_dim), ("depth_tile",)),
 )
 _LARGEST = {name: (what, more, most) for what, more, most, names in _OF_ALL for name in names}

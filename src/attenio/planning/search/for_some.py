@@ -19,6 +19,7 @@ from attenio.planning.words.causal_sums import CausalSums, best_causal_sums, sum
 from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_keys, may_turn
 from attenio.planning.words.exchanged_rows import ExchangedRows, best_exchanged_rows, may_exchange
 from attenio.planning.words.form import KeyRing, OfBands, OfDense, RollingTile, WholeRows
+from attenio.planning.words.last_columns import LastColumns, best_last_columns
 from attenio.planning.words.left_over import LeftOver, best_left_over, left_over_floor
 from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.row_ring import held_words as held_by_rows
@@ -92,6 +93,10 @@ def _best_for_dense(
                 return None
             words, tile, slots = best_stacked_rows(sums, inf if spare is None else spare)
             return words, {phase.tile: tile, phase.slots: slots}
+        case LastColumns():
+            shape = problems.group * counts.rows, counts.keys
+            words, tile, slots = best_last_columns(phase, shape, fast_words)
+            return (words, {phase.tile: tile, phase.slots: slots}) if slots >= 1 else None
         case ExchangedKeys():
             if (kept := _at_turns(problems, phase, fast_words)) is None:
                 return None
@@ -191,6 +196,9 @@ def _floor_for_dense(problems: Problems, phase: OfDense, fast_words: int) -> flo
             return inf if slots < 1 else float(words)
         case StackedRows():
             return stacked_floor(phase, problems.group * counts.rows, counts.keys, fast_words)
+        case LastColumns():
+            words, _, slots = best_last_columns(phase, (problems.group * counts.rows, counts.keys), fast_words)
+            return float(words) if slots >= 1 else inf
         case StayingSums():
             staying = tiles_and_slots(phase, (problems.group, counts.rows, counts.keys), fast_words)
             return inf if staying.most < 1 else staying.floor()

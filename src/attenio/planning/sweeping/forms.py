@@ -23,6 +23,7 @@ from attenio.planning.sweeping.room import key_room, row_room
 from attenio.planning.sweeping.row_tiles import RowForms, best_row_tiles
 from attenio.planning.sweeping.stacked_rows import (
     best_of_exchanged,
+    best_of_last_columns,
     best_of_left_over,
     best_of_stacked,
     best_of_turning,
@@ -40,6 +41,7 @@ from attenio.planning.words.form import (
     Resident,
     RowTile,
 )
+from attenio.planning.words.last_columns import LastColumns
 from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.stacked_rows import StackedRows
 from attenio.planning.words.staying_sums import StayingSums
@@ -140,6 +142,8 @@ def plans(cases: Cases, form: Form, limit: Ints, within: tuple[Cases, Form, Ints
                 more, held, tiles = _waiting(cases, phase)
             case StackedRows() | StayingSums():
                 more, held, tiles = best_of_stacked(cases, phase, spare)
+            case LastColumns():
+                more, held, tiles = best_of_last_columns(cases, phase)
             case ExchangedKeys():
                 more, held, tiles = best_of_exchanged(cases, phase)
             case LeftOver():
@@ -295,7 +299,15 @@ def _floor(cases: Cases, phase: Phase, spare: Counts) -> Floats:
         case WaitingRows():
             words, _, tiles = _waiting(cases, phase)
             return np.where(tiles[phase.slots] >= 1, words, np.inf)
-        case StackedRows() | StayingSums() | TakingTurns() | LeftOver() | ExchangedKeys() | TurningTiles():
+        case (
+            StackedRows()
+            | LastColumns()
+            | StayingSums()
+            | TakingTurns()
+            | LeftOver()
+            | ExchangedKeys()
+            | TurningTiles()
+        ):
             return stacked_floors(cases, phase)
         case Rectangle():
             return cases.group * form_floors(_rectangle_forms(cases, phase, cases.fast_words))

@@ -70,7 +70,7 @@ def sweep(
 
     >>> result = sweep(SweepGrid(n=[4096], d=[64, 128], fast_bytes=[65536]))
     >>> result.columns["dataflow"].tolist(), result.columns["moved_words"].tolist()
-    (['kept-keys', 'kept-keys'], [9414656, 35635200])
+    (['kept-keys', 'kept-keys'], [9173056, 35635200])
     """
     checked_kind(grid, SweepGrid, "grid", "a SweepGrid, such as SweepGrid(n=[4096], d=[64], machines=['h100'])")
     path = None if out is None else checked_path(out)

@@ -10,6 +10,7 @@ from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.sweeping.cases import Cases, Ints, take
 from attenio.planning.words import turning_tiles as turning
 from attenio.planning.words.exchanged_keys import ExchangedKeys, best_exchanged_keys, held_at_turns, may_turn
+from attenio.planning.words.last_columns import LastColumns, best_last_columns, held_by_last
 from attenio.planning.words.left_over import LeftOver, best_left_over, held_words
 from attenio.planning.words.stacked_rows import StackedRows, TilesAndSlots
 from attenio.planning.words.staying_sums import StayingSums, tiles_and_slots
@@ -29,13 +30,16 @@ def stacked_of(cases: Cases, phase: StackedRows | StayingSums) -> TilesAndSlots[
 
 
 def stacked_floors(
-    cases: Cases, phase: StackedRows | StayingSums | TakingTurns | LeftOver | ExchangedKeys | TurningTiles
+    cases: Cases, phase: StackedRows | LastColumns | StayingSums | TakingTurns | LeftOver | ExchangedKeys | TurningTiles
 ) -> Floats:
     """Words that no tiles go below, of dense cases; infinite where none fit."""
     match phase:
         case LeftOver():
             words, _, tiles = best_of_left_over(cases, phase)
             return np.where((tiles[phase.rows] >= 1) & (tiles[phase.keys] >= 1), words, np.inf)
+        case LastColumns():
+            words, _, tiles = best_of_last_columns(cases, phase)
+            return np.where(tiles[phase.slots] >= 1, words, np.inf)
         case ExchangedKeys():
             return _floor_at_turns(cases, phase)
         case TurningTiles():
@@ -70,6 +74,13 @@ def best_of_left_over(cases: Cases, phase: LeftOver) -> tuple[Ints, Ints, dict[s
     words, sizes = best_left_over(phase, shape, cases.fast_words)
     tiles = dict(zip(phase[:4], (np.asarray(each) for each in sizes), strict=True))
     return np.asarray(words), np.asarray(held_words(phase, shape, sizes)), tiles
+
+
+def best_of_last_columns(cases: Cases, phase: LastColumns) -> tuple[Ints, Ints, dict[str, Ints]]:
+    """Fewest words, those held, and tiles; no slots where none fit."""
+    shape = np.asarray(cases.group * cases.rows), np.asarray(cases.keys)
+    words, tile, slots = (np.asarray(each) for each in best_last_columns(phase, shape, cases.fast_words))
+    return words, np.asarray(held_by_last(phase, shape, tile, slots)), {phase.tile: tile, phase.slots: slots}
 
 
 def best_of_exchanged(cases: Cases, phase: ExchangedKeys) -> tuple[Ints, Ints, dict[str, Ints]]:

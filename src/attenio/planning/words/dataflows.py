@@ -112,6 +112,8 @@ def form_with(sizes: Sizes, dataflow: Dataflow, tiles: Tiles) -> Form:
         return square_tiling.form_at(sizes, tiles["depth_tile"])
     if dataflow is Dataflow.KEPT_KEYS and "exchanged_keys" in tiles:
         return kept_keys.exchanged_keys_form(sizes)
+    if dataflow is Dataflow.KEPT_KEYS and "last_columns" in tiles:
+        return kept_keys.last_columns_form(sizes, tiles["value_columns"], tiles["last_columns"])
     if dataflow is Dataflow.KEPT_KEYS and "stacked_rows" in tiles:
         return kept_keys.stacked_form(sizes, tiles["value_columns"])
     if dataflow is Dataflow.KEPT_KEYS and "group_positions" in tiles:
@@ -133,7 +135,7 @@ def tile_names(dataflow: Dataflow) -> tuple[tuple[str, ...], ...]:
     >>> tile_names(Dataflow.FLAT)
     (('query_tile',), ('query_tile', 'resident_keys'))
     """
-    one = Sizes(1, 2, 3, 1, 2)  # names do not depend on sizes, but for values wider than keys, and keys that are shared
+    one = Sizes(2, 4, 6, 1, 2)  # names do not depend on sizes, but for values wider than keys, and keys that are shared
     names = [form.names for form in forms_of(dataflow)(one)]
     if dataflow is Dataflow.TILED_PRODUCTS:
         names.extend(form.names for form in tiled_products.reading_forms(one))

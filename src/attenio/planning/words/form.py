@@ -18,6 +18,7 @@ from attenio.planning.words.band_turns import BandTurns
 from attenio.planning.words.causal_sums import CausalSums
 from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
+from attenio.planning.words.last_columns import LastColumns
 from attenio.planning.words.left_over import LeftOver
 from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.stacked_rows import StackedRows
@@ -255,7 +256,7 @@ class WholeRows(NamedTuple):
     spare: Counts = 0
 
 
-OfDense = WaitingRows | StackedRows | ExchangedKeys | StayingSums | TakingTurns | LeftOver | TurningTiles
+OfDense = WaitingRows | StackedRows | LastColumns | ExchangedKeys | StayingSums | TakingTurns | LeftOver | TurningTiles
 OfBands = RollingTile | ExchangedRows | KeyRing | RowRing | WholeRows | CausalSums | BandTurns | AllKeys
 Phase = RowTile | KeptTile | OfBands | OfDense | Rectangle | Product | Resident
 

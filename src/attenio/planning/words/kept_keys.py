@@ -32,6 +32,11 @@ With more, groups pass inside a tile, rows stay for all of them, slots are for k
 moved = g n (d + dv) + (P G m - (P-1)s - P(G-1)(s-1))d + P m dv    the key part m d once s = m
 peak  = a'(d + (c'+2)w) + s'd + c' + 2w
 
+Of P such tiles the last may have more rows than the others, b, and more groups, H of c columns; slots are its own:
+
+moved = g n (d + dv) + ((P-1) G m - (P-2))d + (P-1) m dv + (H m - (H-1)(s-1))d + m dv
+peak  = the larger of a'(d + (c'+2)w) + d + c' and b(d + (c+2)w) + s'd + c, and 2w; P-2 keys come with values if G = 1
+
 Or outputs give way to the values of keys that stay at a turn, and these to the next outputs (exchanged keys):
 
 moved = g n (d + dv) + (P m - (P-1)s)(d + dv)                      s up to m/2
@@ -40,10 +45,11 @@ peak  = 2w and the larger of a'(d + (dv+2)w) + d + dv and, at turns, 2w and the 
 """
 
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.sums import ceil_div, where
+from attenio.masks.patterns.sums import ceil_div, larger, where
 from attenio.planning.words.exchanged_keys import ExchangedKeys
 from attenio.planning.words.exchanged_rows import ExchangedRows
 from attenio.planning.words.form import Form, KeptTile, RollingTile, Sizes
+from attenio.planning.words.last_columns import LastColumns
 from attenio.planning.words.stacked_rows import StackedRows
 
 _NAMES = ("query_tile", "kept_keys", "value_columns")
@@ -52,10 +58,13 @@ _EXCHANGED = ("exchanged_rows", "exchanges", "last_rows", "kept_keys")
 _POSITIONS = ("group_positions", "kept_keys")
 _AT_TURNS = ("stacked_rows", "exchanged_keys")
 _STACKED = ("stacked_rows", "kept_keys", "value_columns")
+_LAST = (*_STACKED, "last_columns")
 # Numbers of groups beside dv/d itself, in sixteenths of it.
 _SIXTEENTHS = (14, 12, 9)
 # Of stacked rows, which read values for every tile, somewhat more too, and fewer where keys pass many rows at once.
 _OF_STACKED = (20, *_SIXTEENTHS, 6, 4)
+# Of tiles before a last one of more groups, beside dv/d itself and one more.
+_OF_FIRST = (12, 9)
 # More than any memory has.
 _NEVER = 2**62
 
@@ -105,8 +114,8 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     # columns that share a word stay together
     widths = (ceil_div(sizes.one_value, count) * sizes.per_word for count in column_groups(sizes.d, sizes.value_dim))
     several = _forms_of_groups(sizes, groups_of_stacked(sizes.d, sizes.value_dim))
-    of_bands = rolling_form(sizes), exchanged_form(sizes)
-    return (*(form_at(sizes, columns) for columns in widths), *of_bands, *several, exchanged_keys_form(sizes))
+    of_bands, at_turns = (rolling_form(sizes), exchanged_form(sizes)), (exchanged_keys_form(sizes), *_last_forms(sizes))
+    return (*(form_at(sizes, columns) for columns in widths), *of_bands, *several, *at_turns)
 
 
 def _forms_of_groups(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, ...]:
@@ -130,6 +139,52 @@ def _stacked_forms(sizes: Sizes, several: tuple[Counts, ...]) -> tuple[Form, ...
         elif differs:
             forms.append(form)
     return tuple(forms)
+
+
+def pairs_of_columns(sizes: Sizes) -> tuple[tuple[Counts, Counts], ...]:
+    """Columns of a group in all tiles but the last, and in the last: those of one group and two.
+
+    Where values are wider than keys, of about as many groups as keys fit into a value, and one or two more; and of
+    three quarters of these, or little more than half, and one more.
+
+    >>> [pairs_of_columns(Sizes(64, width, 64 + width, 1, 1)) for width in (64, 256, 1)]
+    [((64, 32),), ((64, 52), (64, 43), (52, 43), (86, 64), (128, 86)), ()]
+    """
+    count, one = larger(sizes.value_dim // sizes.d, 1), sizes.one_value
+    fewer = [larger(each, 1) for each in _near(sizes.d, sizes.value_dim, _OF_FIRST)[2:]]
+    groups = ((count, count + 1), (count, count + 2), (count + 1, count + 2), *((few, few + 1) for few in fewer))
+    pairs = [(ceil_div(one, few) * sizes.per_word, ceil_div(one, more) * sizes.per_word) for few, more in groups]
+    if type(sizes.d) is int and type(sizes.value_dim) is int:
+        tried = pairs if sizes.value_dim > sizes.d else pairs[:1]
+        width = sizes.value_dim
+        return tuple(dict.fromkeys(pair for pair in tried if ceil_div(width, pair[0]) < ceil_div(width, pair[1])))
+    return tuple(pairs)
+
+
+def _last_forms(sizes: Sizes) -> tuple[Form, ...]:
+    """Those with a last tile of more rows and more groups."""
+    forms = []
+    for place, (columns, last) in enumerate(pairs_of_columns(sizes)):
+        form = last_columns_form(sizes, columns, last)
+        (phase,) = form.phases
+        assert isinstance(phase, LastColumns)
+        more = (phase.first.groups < phase.last.groups) & (sizes.key_words != sizes.one_key)
+        if place:
+            more = more & (sizes.value_dim > sizes.d)
+        if type(more) is not bool:
+            forms.append(form._replace(least_held=where(more, 0, _NEVER)))
+        elif more:
+            forms.append(form)
+    return tuple(forms)
+
+
+def last_columns_form(sizes: Sizes, columns: Counts, last: Counts) -> Form:
+    """Rows of all heads stacked, and fewer columns at a time in the last tile."""
+    first, final = stacked_form(sizes, columns), stacked_form(sizes, last)
+    (of_first,), (of_last,) = first.phases, final.phases
+    assert isinstance(of_first, StackedRows) and isinstance(of_last, StackedRows)
+    constant = (*first.constant, ("last_columns", final.constant[0][1]))
+    return Form(_LAST, (LastColumns("stacked_rows", "kept_keys", of_first, of_last),), first.fixed, constant=constant)
 
 
 def rolling_form(sizes: Sizes) -> Form:
