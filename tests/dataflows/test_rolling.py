@@ -38,15 +38,20 @@ def causal_or_windows():
 
 
 def reads(required, held, slots):
-    """Turns of keys with ``held`` rows, less those for which slots have kept a key."""
-    total, firsts = 0, {}
+    """Turns of keys with ``held`` rows, less those for which slots have kept a key; the better of both orders."""
+    total = sum(-(-int(needing.sum()) // held) for needing in required.T)
+    return total - max(kept(each, held, slots) for each in (required, required[::-1, ::-1]))
+
+
+def kept(required, held, slots):
+    """Keys that slots have kept for their second turn where rows come in their order."""
+    firsts = {}
     for needing in required.T:
         rows = np.flatnonzero(needing)
         if len(rows):
-            total += -(-len(rows) // held)
             firsts[int(rows[0])] = len(rows)  # of keys with the same first row, the last
-    start, kept = min(firsts), held if slots >= held else slots - 1
-    return total - sum(needed > held and (first - start) % held < kept for first, needed in firsts.items())
+    start, most = min(firsts), held if slots >= held else slots - 1
+    return sum(needed > held and (first - start) % held < most for first, needed in firsts.items())
 
 
 def forward_form(problem, tiles):
@@ -113,7 +118,7 @@ def test_sums_wait_before_rows_stay_and_save_two_words_for_one():
             assert plan.tiles == Tiles.of(rolling_keys=32, kept_rows=1, waiting_sums=sums)
         assert execute(plan).moved_words == plan.moved_words
         words.append(plan.moved_words)
-    often, last = divmod(n - window + 1, 32)  # rows that need more than half of the keys of a window
+    often, last = divmod(n - 32, 32)  # rows that need more than half of the keys of a window, the last ones first
     spared = [often * sums + min(last, sums) for sums in (0, 8, 16, 24)]
     assert [(words[0] - each) / (2 * (d + 1)) for each in words] == spared
 
