@@ -39,7 +39,7 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     across = band.transposed
     b, slots = min(tiles["rolling_keys"], band.keys), min(tiles["kept_rows"], band.rows)
     places = tiles.get("waiting_sums", 0)
-    waiting = _waiting(across, b, slots, places)
+    waiting = waiting_turns(across, b, slots, places)
     with places_for_keys(problem, b, fast) as keys, RowSlots(problem, fast, slots, places) as rows:
         order = rolling_order(across, held=b)
         for number, turns in enumerate(rolling_turns(across, held=b, slots=slots)):
@@ -57,10 +57,10 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     store_key_zeros(fast, band, problem.dK, problem.dV)
 
 
-def _waiting(band: Band, held: int, slots: int, places: int) -> dict[tuple[int, int], Waiting]:
-    """The turns, by position and first key, before or after which sums wait, and where.
+def waiting_turns(band: Band, held: int, slots: int, places: int) -> dict[tuple[int, int], Waiting]:
+    """The turns, by what passes and the first that it meets, before or after which sums wait, and where.
 
-    With slots for as many more positions as there are places those would stay themselves.
+    With slots for as many more as there are places those would stay themselves.
     """
     if slots >= held or places == 0:
         return {}

@@ -55,7 +55,7 @@ def rolling_query_gradients(
                 if number >= a:
                     _leave(problem, fast, (rows, delta), head, order[number - a])
                 if _is_needed(band, position):
-                    _arrive(problem, fast, rows, O_element, (head, position))
+                    row_comes(problem, fast, rows, O_element, (head, position))
                 for turn in turns:
                     met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
                     where = met % a, compact(head * band.rows + met)
@@ -94,18 +94,18 @@ def _is_needed(band: Band, position: int) -> bool:
     return bool(band.first_key(position) < band.end_key(position))
 
 
-def _one(problem: BackwardProblem, rows: HeldRows, where: tuple[int, int]) -> HeldRows:
+def row_of(problem: BackwardProblem, rows: HeldRows, where: tuple[int, int]) -> HeldRows:
     """The row of a head at a position."""
     head, position = where
     place, row = position % len(rows.Q.values), head * problem.pattern.rows + position
     return HeldRows(*(part(tile, slice(place, place + 1), slice(row, row + 1)) for tile in rows))
 
 
-def _arrive(
+def row_comes(
     problem: BackwardProblem, fast: FastMemory, rows: HeldRows, O_element: Buffer, where: tuple[int, int]
 ) -> None:
     """A row comes, and its D is made."""
-    one, place = _one(problem, rows, where), np.array([where[1] % len(rows.Q.values)])
+    one, place = row_of(problem, rows, where), np.array([where[1] % len(rows.Q.values)])
     for source, tile in ((problem.Q, rows.Q), (problem.dO, rows.dO), (problem.L, rows.L)):
         fast.load(source, tile, one.Q.rows, at=place)
     one.dQ.values[:], one.D.values[:] = 0, 0
@@ -119,7 +119,7 @@ def _leave(
     band, (rows, delta) = problem.pattern, held
     assert isinstance(band, Band)
     if _is_needed(band, position):
-        done = _one(problem, rows, (head, position))
+        done = row_of(problem, rows, (head, position))
         fast.store(done.dQ, problem.dQ)
         fast.store(done.D, delta)
     problem.advance(1)
