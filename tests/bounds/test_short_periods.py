@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds import bounds_for
-from attenio.bounds.short_periods import kept_words, short_periods, whole_keys, words_over_periods
+from attenio.bounds.short_periods import kept_words, rows_or_keys, short_periods, whole_keys, words_over_periods
 from attenio.bounds.single_stays import words_again_of_band
 from attenio.dataflows import execute
 from attenio.errors import DoesNotFit
@@ -248,8 +248,70 @@ def test_a_long_window_costs_the_words_of_its_keys_less_fast_memory_once_for_eve
         leading = (windows - 1) * (kept * d * window - fast_words)
         lost = windows * kept * d * (kept * d + 1) + kept * d
         assert again >= leading - lost - windows * (kept * d + 1)
-        assert again <= max(leading + fast_words, 0)
-        assert again == 0 or fast_words < kept * d * (window + 1)
+        outputs = windows * window * d // 2 if way is Direction.BACKWARD else 0
+        assert again <= max(leading + fast_words + outputs, 0)
+        assert again == 0 or fast_words < kept * d * (window + 1) + (outputs and d * window)
+
+
+@laws
+@given(st.integers(4, 64), st.integers(200, 2000), st.integers(2, 30), st.floats(0.5, 3.4))
+def test_outputs_add_half_of_the_words_of_rows_but_for_lower_orders(
+    d: int, many: int, windows: int, share: float
+) -> None:
+    window, fast_words = many * d, int(share * many * d * d)
+    workload = Workload(n=2 * windows * window, d=d, mask=f"window:{window}", direction="backward")
+    again = short_periods(workload, fast_words, direction=Direction.BACKWARD).words - workload.compulsory_words
+    leading = (2 * windows - 1) * (3 * d * window - fast_words) + windows * window * d
+    assert again >= leading - 2 * windows * d * (20 * d + 20)
+
+
+def colours(draw, keys: int, width: int, ticks: int) -> tuple[list[int], list[int]]:
+    """Periods of keys in runs, -1 where one is in in several; and a period for each row, of ``ticks`` at most."""
+    of_keys: list[int] = []
+    while len(of_keys) < keys:
+        of_keys += [draw(st.integers(-1, 3))] * draw(st.integers(1, 2 * width))
+    room, of_rows = dict.fromkeys(range(-1, keys + width), ticks) | {-1: keys + width}, []
+    for row in range(keys + width - 1):
+        seen = [period for period in of_keys[max(0, row - width + 1) : min(keys, row + 1)] if period >= 0]
+        chosen = draw(st.sampled_from(seen)) if seen and draw(st.integers(0, 9)) else draw(st.integers(-1, 4))
+        of_rows.append(chosen if room[chosen] else next(period for period in room if room[period]))
+        room[of_rows[-1]] -= 1
+    return of_keys[:keys], of_rows
+
+
+@settings(laws, max_examples=400)
+@given(st.data(), st.integers(1, 30), st.integers(1, 90), st.integers(1, 3), st.integers(0, 2))
+def test_rows_meet_keys_in_other_periods_or_keys_are_in_in_several(
+    data: st.DataObject, width: int, keys: int, alike: int, excuses: int
+) -> None:
+    alike = min(alike, width)
+    of_keys, of_rows = colours(data.draw, keys, width, width - alike)
+    late = [
+        {key for key in range(max(0, row - width + 1), min(keys, row + 1)) if of_keys[key] not in (-1, ticks)}
+        for row, ticks in enumerate(of_rows)
+    ]
+    excused = [row for row, some in enumerate(late) if 0 < len(some) <= excuses * alike]  # their pairs are held
+    held = sum(len(late[row]) for row in excused)
+    charged = sum(bool(some) for some in late) - len(excused)
+    found = rows_or_keys((keys, width, 1), alike)  # less two rows that need a single key
+    assert charged + of_keys.count(-1) + held / alike >= found + 2 * (found > 0)
+
+
+def test_a_row_that_reads_no_outputs_pays_for_values_and_their_gradients():
+    """All ways in which entries of a key live in periods beside that of D, 2 of 5, with the periods of the row."""
+    sets = [{period for period in range(5) if number >> period & 1} - {2} for number in range(32)]
+    for values, keys, gradients in product(sets, repeat=3):
+        if any(period < 2 for period in keys) or not (union := values | keys | gradients):
+            continue
+        for loaded in (False, True):
+            if not loaded and any(period > 2 for period in values):
+                continue
+            least = min(
+                len(union | {before, after}) + len(union | {output}) + len(values | {final}) - 3
+                for before, output in product(range(3), repeat=2)
+                for after, final in product(range(2, 5), repeat=2)
+            )
+            assert least >= len(values) + len(keys) + (bool(gradients) and not loaded)
 
 
 def test_more_fast_memory_and_shorter_runs_never_make_the_bound_of_a_window_larger():

@@ -89,6 +89,8 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         for name, kind in (("rolling_rows", "rows_roll"), ("rolling_keys", "keys_roll"))
     ):
         return True
+    if "waiting_key_sums" in names:
+        return not problems.counts.kind.keys_roll
     if {"rolling_rows", "stationary_keys"} <= set(names):  # under a window both roll
         return problems.counts.kind.keys_roll
     if names[0] == "whole_rows":
@@ -119,9 +121,12 @@ def _rolling_choices(problems, names: tuple[str, ...]) -> dict[str, tuple[int, .
 
 
 def _sums_first(tiles: Tiles) -> bool:
-    """Whether slots keep rows only where all sums wait: that is what is searched."""
-    held, slots, sums = tiles["rolling_keys"], tiles["kept_rows"], tiles["waiting_sums"]
-    return slots == 1 or slots >= held or slots + sums == held + 1
+    """Whether slots keep rows, or keys, only where all sums wait, if any do: that is what is searched."""
+    for names in (("rolling_keys", "kept_rows", "waiting_sums"), ("rolling_rows", "kept_keys", "waiting_key_sums")):
+        if names[-1] in tiles:
+            held, slots, sums = (tiles[name] for name in names)
+            return slots == 1 or slots >= held or slots + sums == held + 1
+    return True
 
 
 def _exchanges(tiles: Tiles, rows: int) -> bool:
@@ -247,6 +252,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
         "late_rows": range(problems.group * problems.counts.most_rows + 1),
         "late_keys": range(problems.counts.most_keys + 1),
         "waiting_sums": range(problems.counts.most_rows + 1),
+        "waiting_key_sums": range(problems.counts.most_keys + 1),
         "exchanged_rows": rows,
         "exchanged_keys": range(1, problems.counts.most_keys // 2 + 1),
         "exchanges": range(1, MOST_EXCHANGES + 1),
@@ -305,7 +311,7 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
 def _searched(problems, names: Sequence[str]) -> list[Callable[[Tiles], bool]]:
     """What tiles of these names are to keep to."""
     every: list[tuple[bool, Callable[[Tiles], bool]]] = [
-        ("waiting_sums" in names, _sums_first),
+        (not {"waiting_sums", "waiting_key_sums"}.isdisjoint(names), _sums_first),
         ("exchanged_rows" in names, lambda tiles: _exchanges(tiles, problems.counts.rows)),
         ("last_columns" in names, lambda tiles: _ends_with_more(problems, tiles)),
         ("exchanged_keys" in names, lambda tiles: _turns(tiles, problems.group * problems.counts.rows)),

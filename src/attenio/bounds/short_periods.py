@@ -37,18 +37,45 @@ def words_over_periods(
 
     >>> window = Band(rows=65536, keys=65536, left=4095, right=0, shift=0)
     >>> words_over_periods(window, 1, (64, 64, 10240 * 64), Direction.BACKWARD) / (65536 * 64)
-    0.328...
+    0.738...
     """
     d, value_dim, fast_words = sizes
-    words = kept_words(d, value_dim, direction)
     width = larger(smaller(smaller(band.left + band.right + 1, band.rows), band.keys), 1)
-    keys = whole_keys(band, width)
-    ticks = sharing * width - words  # in a period
+    keys, words = whole_keys(band, width), kept_words(d, value_dim, direction)
+    found = _of_keys((keys, width, sharing), (words, 0 * value_dim), fast_words)
+    if direction is Direction.FORWARD:
+        return found
+    more = _of_keys((keys, width, sharing), (words, value_dim), fast_words)
+    return larger(found, where(value_dim <= d, more, 0))
+
+
+def _of_keys(window: tuple[Counts, Counts, Counts], of_key: tuple[Counts, Counts], fast_words: Counts) -> Counts:
+    """With so many keys, rows that need one in a head, and heads, and words of a key, some of them with outputs."""
+    (keys, width, sharing), (words, values) = window, of_key
+    alike = words + values
+    ticks = sharing * width - alike  # in a period
     cut = larger(ticks, 1)
     cuts = ceil_div(sharing * (keys + width - 1), cut) - 1
     some = larger(smaller(keys, cuts * cut // sharing - width + 1), 0)  # keys that are left with a cut less
-    found = larger(_less(words * keys, cuts, fast_words), _less(words * some, cuts - 1, fast_words))
+    whole, fewer = (words * each + values * rows_or_keys((each, width, sharing), alike) for each in (keys, some))
+    found = larger(_less(whole, cuts, fast_words), _less(fewer, cuts - 1, fast_words))
     return where((ticks >= 1) & (keys >= 1), found, 0)
+
+
+def rows_or_keys(window: tuple[Counts, Counts, Counts], alike: Counts) -> Counts:
+    """Rows that meet keys in another period than their own, or keys that are in in several, for a column of values.
+
+    >>> rows_or_keys((3 * 4096 + 1, 4096, 1), 4 * 16)  # of four windows of rows
+    7932
+    """
+    keys, width, sharing = window
+    positions = keys + width - 1
+    count = larger(ceil_div(positions, larger(2 * width - 1 - alike, 1)), 1)
+    found = (
+        each * larger(smaller(width - 1, positions // each - width + alike) - 2 * alike, 0)
+        for each in (count, larger(count - 1, 1))
+    )
+    return larger(larger(*found) - 2 * sharing, 0)
 
 
 def _less(words: Counts, times: Counts, fast_words: Counts) -> Counts:
@@ -62,10 +89,11 @@ def short_periods(workload: Workload, fast_words: int, *, direction: Direction) 
 
     Theorem: let each of m neighbouring keys be needed by w > b rows that begin a fixed distance from it, with
     b = d + min(d, dv) forward and d + dv + min(d, dv) backward. Then words >= compulsory + b m - K M, with
-    K = ceil((m+w-1)/(w-b)) - 1 where one query head uses a KV head; KV heads are added up.
-    Under a window of W keys, for equal widths and n >> W >> d, that is 6nd - nM/W forward and 10nd - nM/W backward.
+    K = ceil((m+w-1)/(w-b)) - 1 where one query head uses a KV head; KV heads are added up. Backward, for dv <= d, about
+    dv words more for half of the rows, which read outputs or make them again.
+    Under a window of W keys, for equal widths and n >> W >> d, that is 6nd - nM/W forward and 10.5nd - nM/W backward.
     Assumes: as output-epochs and gradient-rows, whatever was saved; one fast memory.
-    Regime: windows of W keys, from about dW to 2dW words forward and from 2dW to 3dW backward.
+    Regime: windows of W keys, from about dW to 2dW words forward and from 2dW to 3.5dW backward.
     Proof: docs/theory/short_periods.md
 
     >>> n, d, window = 65_536, 64, 4096
@@ -73,7 +101,7 @@ def short_periods(workload: Workload, fast_words: int, *, direction: Direction) 
     ...     workload, fast_words = Workload(n=n, d=d, mask=f"window:{window}", direction=way), int(share * d * window)
     ...     print(f"{short_periods(workload, fast_words, direction=way).words / (n * d):.2f} nd")
     4.41 nd
-    7.33 nd
+    7.74 nd
     """
     forward = direction is Direction.FORWARD
     alone, again = workload.towards(direction), 0

@@ -6,6 +6,10 @@ to its second a key may stay in a slot. Of every ``held`` keys that follow each 
 for them, the first ones: each takes the slot that the key ``held`` before it leaves. The others pass through the last
 slot; where all stay, through the one that has just been left.
 
+Keys with the same first row take their first turns at one time, and only one of them may stay. So rows come from the
+last one on where fewer keys share a last row than a first one: under a window that looks ahead, as that of the rows
+that need a key does.
+
 >>> from attenio.masks.patterns import Band
 >>> band = Band(rows=6, keys=6, left=2, right=0, shift=0)
 >>> for turns in rolling_turns(band, held=2, slots=2):
@@ -18,9 +22,10 @@ slot; where all stay, through the one that has just been left.
 ['2 meets 4 to 4', '3 meets 5 to 5', '4 meets 4 to 5', '5 meets 5 to 5']
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attenio.masks.patterns import Band
+from attenio.masks.patterns.rolling import rolls_from_the_end, turned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +44,26 @@ class Turn:
     last: bool
 
 
+def rolling_order(band: Band, *, held: int) -> range:
+    """Rows in the order in which they come, and go."""
+    return range(band.rows - 1, -1, -1) if rolls_from_the_end(band, held) else range(band.rows)
+
+
 def rolling_turns(band: Band, *, held: int, slots: int) -> list[list[Turn]]:
-    """The turns of keys when each row has come; ``held`` rows stay, and slots keep keys."""
+    """The turns of keys when each row has come, in their order; ``held`` rows stay, and slots keep keys."""
+    if rolls_from_the_end(band, held):
+        return [[_turned(band, turn) for turn in turns] for turns in _in_order(turned(band), held, slots)]
+    return _in_order(band, held, slots)
+
+
+def _turned(band: Band, turn: Turn) -> Turn:
+    """A turn of the band with the last row and key first, as one of the band."""
+    rows = range(band.rows - turn.rows.stop, band.rows - turn.rows.start)
+    return replace(turn, key=band.keys - 1 - turn.key, rows=rows)
+
+
+def _in_order(band: Band, held: int, slots: int) -> list[list[Turn]]:
+    """The turns when rows come from the first one on."""
     found: list[list[Turn]] = [[] for _ in range(band.rows)]
     for key in range(band.keys):
         for turn in _turns_of(band, key, held, slots):

@@ -18,7 +18,7 @@ import numpy as np
 from attenio.dataflows.kept_keys import KeySlots, rows_and_slots
 from attenio.dataflows.online_softmax import ONE, save_log_sum_exp
 from attenio.dataflows.problem import Problem
-from attenio.dataflows.rolling import rolling_turns
+from attenio.dataflows.rolling import rolling_order, rolling_turns
 from attenio.dataflows.row_by_row import Rows, note
 from attenio.masks.patterns import Band
 from attenio.memory import FastMemory
@@ -36,10 +36,12 @@ def rolling_rows(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         keys = KeySlots(problem, fast, of_keys, slots, slice(0, width))
         statistics = (buffer.over(every, ONE) for buffer in of_rows)
         rows = Rows(Q_buffer.over(every, problem.Q.columns), O_buffer.over(every, columns), *statistics)
-        for row, turns in enumerate(rolling_turns(band, held=a, slots=slots)):
+        order = rolling_order(band, held=a)
+        for number, turns in enumerate(rolling_turns(band, held=a, slots=slots)):
+            row = order[number]
             place, named = np.array([row % a]), slice(row, row + 1)
-            if row >= a:
-                _leave(problem, fast, rows, row - a)
+            if number >= a:
+                _leave(problem, fast, rows, order[number - a])
             rows.begin(place, problem.sinks_of(named))
             if band.first_key(row) < band.end_key(row):
                 fast.load(problem.Q, rows.Q, named, at=place)
@@ -48,7 +50,7 @@ def rolling_rows(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
                 with keys.keys_and_values([turn]) as (key, value):
                     rows.take_in(problem.arithmetic, met % a, key, value)
                 note(fast, compact(met), slice(turn.key, turn.key + 1), columns)
-        for row in range(max(0, band.rows - a), band.rows):
+        for row in order[max(0, band.rows - a) :]:
             _leave(problem, fast, rows, row)
 
 

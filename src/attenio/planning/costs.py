@@ -26,6 +26,7 @@ MAY_BE_NONE = frozenset(
         "waiting_rows",
         "waiting_keys",
         "waiting_sums",
+        "waiting_key_sums",
         "late_rows",
         "late_keys",
         "own_row_sums",

@@ -52,9 +52,10 @@ class GivenTiles(NamedTuple):
 def check_mask(given: GivenTiles) -> None:
     """Refuse tiles of forms that are not for the mask."""
     kind, name = given.problems.counts.kind, given.dataflow.value
-    for tile, where in ROLLING_TILES.items():
-        if tile in given.tiles and not (kind.keys_roll if tile == "rolling_keys" else kind.rows_roll):
-            given.refuse(f"{name} has {tile} {where}")
+    for tile in ROLLING_TILES:
+        windows = tile == "rolling_keys" or "waiting_key_sums" in given.tiles
+        if tile in given.tiles and not (kind.keys_roll if windows else kind.rows_roll):
+            given.refuse(f"{name} has {tile} {ROLLING_TILES['rolling_keys' if windows else tile]}")
     if given.has(_WAITING_TILES) and not kind.dense:
         given.refuse(f"{name} has gradients wait where every row needs every key")
     if given.has(_STACKED_TILES) and not kind.dense:

@@ -25,6 +25,7 @@ from attenio.dataflows.backward.problem import (
 )
 from attenio.dataflows.backward.query_stationary import query_stationary
 from attenio.dataflows.backward.rolling_keys import rolling_keys
+from attenio.dataflows.backward.rolling_rows import rolling_rows
 from attenio.dataflows.backward.row_ring import row_ring
 from attenio.dataflows.backward.spilled_gradients import spilled_gradients
 from attenio.dataflows.backward.standing_sinks import StandingSinks
@@ -115,6 +116,7 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
             sums = key_sums if "key_sums" in plan.tiles else turns_of_keys if "turn_keys" in plan.tiles else tiled
             other = key_ring if "ring_keys" in plan.tiles else sums
             run = waiting_rows if "waiting_rows" in plan.tiles else other
+            run = rolling_rows if "rolling_rows" in plan.tiles else run
             run = turns_of_band_keys if "masked_turn_keys" in plan.tiles else run
             run(problem, plan.tiles, fast)
         case Dataflow.TWO_PASS:

@@ -1,6 +1,6 @@
 """Kept rows for the gradient with rolling keys: under a window keys come and go one by one, and rows when one leaves.
 
-    for each key j that some row needs:
+    for each key j that some row needs, from the last one on where more rows may stay so (see ``rolling``):
         the key that came rolling_keys before it leaves, if there is one: store its dk, dv
         load k_j and v_j;  dk_j, dv_j = 0
         for each position whose turn it is (see ``rolling``), those in slots first; i its rows in all heads:
@@ -25,7 +25,7 @@ from attenio.dataflows.backward.held_keys import HeldKeys, meet, places_for_keys
 from attenio.dataflows.backward.kept_row_gradients import NOT_WAITING, RowSlots, Waiting
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
-from attenio.dataflows.rolling import rolling_turns
+from attenio.dataflows.rolling import rolling_order, rolling_turns
 from attenio.masks.patterns import Band
 from attenio.memory import FastMemory
 from attenio.memory.indices import compact
@@ -39,27 +39,28 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     across = band.transposed
     b, slots = min(tiles["rolling_keys"], band.keys), min(tiles["kept_rows"], band.rows)
     places = tiles.get("waiting_sums", 0)
-    waiting = _waiting(across, b, slots, places)
+    waiting = waiting_turns(across, b, slots, places)
     with places_for_keys(problem, b, fast) as keys, RowSlots(problem, fast, slots, places) as rows:
-        for key, turns in enumerate(rolling_turns(across, held=b, slots=slots)):
-            if key >= b:
-                end_key(problem, fast, keys, key - b)
-            begin_key(problem, fast, keys, key)
+        order = rolling_order(across, held=b)
+        for number, turns in enumerate(rolling_turns(across, held=b, slots=slots)):
+            if number >= b:
+                end_key(problem, fast, keys, order[number - b])
+            begin_key(problem, fast, keys, order[number])
             for turn in turns:
                 met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
                 sums = waiting.get((turn.key, turn.rows.start), NOT_WAITING)
                 with rows.visiting(turn, again=turn.again, last=turn.last, sums=sums) as held:
                     meet(problem, fast, held[:4], keys, (met % b, compact(met)), held.dQ)
-        for key in range(max(0, band.keys - b), band.keys):
+        for key in order[max(0, band.keys - b) :]:
             end_key(problem, fast, keys, key)
     store_row_zeros(fast, band, problem.group, problem.dQ)
     store_key_zeros(fast, band, problem.dK, problem.dV)
 
 
-def _waiting(band: Band, held: int, slots: int, places: int) -> dict[tuple[int, int], Waiting]:
-    """The turns, by position and first key, before or after which sums wait, and where.
+def waiting_turns(band: Band, held: int, slots: int, places: int) -> dict[tuple[int, int], Waiting]:
+    """The turns, by what passes and the first that it meets, before or after which sums wait, and where.
 
-    With slots for as many more positions as there are places those would stay themselves.
+    With slots for as many more as there are places those would stay themselves.
     """
     if slots >= held or places == 0:
         return {}

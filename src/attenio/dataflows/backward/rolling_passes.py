@@ -28,7 +28,7 @@ from attenio.dataflows.backward.rolling_keys import begin_key, end_key
 from attenio.dataflows.backward.steps import room_for_score, stream_delta
 from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.online_softmax import ONE
-from attenio.dataflows.rolling import rolling_turns
+from attenio.dataflows.rolling import rolling_order, rolling_turns
 from attenio.masks.patterns import Band
 from attenio.memory import FastMemory, SlowArray
 from attenio.memory.fast_memory import Buffer
@@ -42,6 +42,7 @@ def rolling_query_gradients(
     a, slots = tile
     band = problem.pattern
     assert isinstance(band, Band)
+    order = rolling_order(band, held=a)
     with (
         places_for_rows(problem, a, fast) as rows,
         fast.buffer("O", 1, 1) as O_element,
@@ -49,16 +50,17 @@ def rolling_query_gradients(
         slots_for_keys(problem, slots, fast) as keys,
     ):
         for head in range(problem.group):
-            for position, turns in enumerate(rolling_turns(band, held=a, slots=slots)):
-                if position >= a:
-                    _leave(problem, fast, (rows, delta), head, position - a)
+            for number, turns in enumerate(rolling_turns(band, held=a, slots=slots)):
+                position = order[number]
+                if number >= a:
+                    _leave(problem, fast, (rows, delta), head, order[number - a])
                 if _is_needed(band, position):
-                    _arrive(problem, fast, rows, O_element, (head, position))
+                    row_comes(problem, fast, rows, O_element, (head, position))
                 for turn in turns:
                     met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
                     where = met % a, compact(head * band.rows + met)
                     take_in(problem, fast, rows, in_slot(problem, fast, keys, turn), where)
-            for position in range(max(0, band.rows - a), band.rows):
+            for position in order[max(0, band.rows - a) :]:
                 _leave(problem, fast, (rows, delta), head, position)
     store_row_zeros(fast, band, problem.group, problem.dQ)
 
@@ -68,21 +70,22 @@ def rolling_key_gradients(problem: BackwardProblem, delta: SlowArray, tile: tupl
     c, slots = tile
     band = problem.pattern
     assert isinstance(band, Band)
+    order = rolling_order(band.transposed, held=c)
     arrays = ((problem.Q, problem.Q.columns), (problem.dO, problem.V.columns), (problem.L, ONE), (delta, ONE))
     with (
         places_for_keys(problem, c, fast) as keys,
         room_for_score(fast),
         PassingRows(problem, fast, slots, arrays) as rows,
     ):
-        for key, turns in enumerate(rolling_turns(band.transposed, held=c, slots=slots)):
-            if key >= c:
-                end_key(problem, fast, keys, key - c)
-            begin_key(problem, fast, keys, key)
+        for number, turns in enumerate(rolling_turns(band.transposed, held=c, slots=slots)):
+            if number >= c:
+                end_key(problem, fast, keys, order[number - c])
+            begin_key(problem, fast, keys, order[number])
             for turn in turns:
                 Q, dO, L, D = rows.visiting(turn)
                 met = np.arange(turn.rows.start, turn.rows.stop, dtype=np.intp)
                 meet(problem, fast, (Q, dO, L, D), keys, (met % c, compact(met)))
-        for key in range(max(0, band.keys - c), band.keys):
+        for key in order[max(0, band.keys - c) :]:
             end_key(problem, fast, keys, key)
     store_key_zeros(fast, band, problem.dK, problem.dV)
 
@@ -91,18 +94,18 @@ def _is_needed(band: Band, position: int) -> bool:
     return bool(band.first_key(position) < band.end_key(position))
 
 
-def _one(problem: BackwardProblem, rows: HeldRows, where: tuple[int, int]) -> HeldRows:
+def row_of(problem: BackwardProblem, rows: HeldRows, where: tuple[int, int]) -> HeldRows:
     """The row of a head at a position."""
     head, position = where
     place, row = position % len(rows.Q.values), head * problem.pattern.rows + position
     return HeldRows(*(part(tile, slice(place, place + 1), slice(row, row + 1)) for tile in rows))
 
 
-def _arrive(
+def row_comes(
     problem: BackwardProblem, fast: FastMemory, rows: HeldRows, O_element: Buffer, where: tuple[int, int]
 ) -> None:
     """A row comes, and its D is made."""
-    one, place = _one(problem, rows, where), np.array([where[1] % len(rows.Q.values)])
+    one, place = row_of(problem, rows, where), np.array([where[1] % len(rows.Q.values)])
     for source, tile in ((problem.Q, rows.Q), (problem.dO, rows.dO), (problem.L, rows.L)):
         fast.load(source, tile, one.Q.rows, at=place)
     one.dQ.values[:], one.D.values[:] = 0, 0
@@ -116,7 +119,7 @@ def _leave(
     band, (rows, delta) = problem.pattern, held
     assert isinstance(band, Band)
     if _is_needed(band, position):
-        done = _one(problem, rows, (head, position))
+        done = row_of(problem, rows, (head, position))
         fast.store(done.dQ, problem.dQ)
         fast.store(done.D, delta)
     problem.advance(1)

@@ -132,18 +132,6 @@ class Band:
         """Whether both ends move: the last row does not need the first key, nor the first row the last one."""
         return (self.first_key(self.rows - 1) > 0) & (self.end_key(0 * self.rows) < self.keys)
 
-    def rolling_loads(self, rows_held: Counts, slots: Counts) -> Counts:
-        """Keys read where rows come and go one by one: a key once for every ``rows_held`` of the rows that need it.
-
-        Slots keep keys from their first turn to the second: of every ``rows_held`` keys all, or one less than slots.
-        """
-        read = self.transposed.tile_rows(1, rows_held)
-        first = larger(0, -self.shift - self.right)
-        often = larger(smaller(self.rows - rows_held, self.keys - self.shift - self.right) - first, 0)
-        kept = where(smaller(slots, self.keys) >= rows_held, rows_held, smaller(slots, self.keys) - 1)
-        saved = often // rows_held * kept + smaller(often % rows_held, kept)
-        return read - where(self.left + self.right >= rows_held, saved, 0)
-
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them."""
         return self.transposed.key_loads(key_tile)

@@ -107,7 +107,7 @@ def _takes(phase: Phase, kind: Kind, *, all_roll: bool) -> Counts:
         case KeptTile():
             return kind.keys_roll if phase.together else True
         case RollingTile():
-            return kind.keys_roll if phase.across else kind.rows_roll if all_roll else kind.rows_alone
+            return kind.keys_roll if phase.across or phase.sums else kind.rows_roll if all_roll else kind.rows_alone
         case (
             WaitingRows()
             | StackedRows()

@@ -56,6 +56,7 @@ _OF_ALL: tuple[tuple[str, str, Callable[[Problems], int], tuple[str, ...]], ...]
             "first_keys",
             "last_keys",
             "key_sums",
+            "waiting_key_sums",
             "own_key_sums",
             "turn_keys",
             "masked_turn_keys",

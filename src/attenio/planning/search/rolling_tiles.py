@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.rolling import rolling_loads
 from attenio.masks.patterns.sums import ceil_div, larger, smaller, where
 from attenio.planning.words.rolling_sums import best_slots_and_places, slots_and_places
 
@@ -72,10 +73,10 @@ class Rolling(NamedTuple):
     def moved(self, tile: Counts) -> Counts:
         """The words of so many rows."""
         slots = self.slots(tile)
-        words = self._of(self.band.rolling_loads(tile, slots), self.loads)
+        words = self._of(rolling_loads(self.band, tile, slots), self.loads)
         if not self.waiting:
             return words
-        return words + self.state * self.band.rolling_loads(tile, slots_and_places(tile, slots, self.places(tile)))
+        return words + self.state * rolling_loads(self.band, tile, slots_and_places(tile, slots, self.places(tile)))
 
     def floor(self, most: Counts) -> Counts:
         """Words that no tile up to ``most`` rows goes below."""

@@ -1,8 +1,8 @@
 """Sums that wait, where rows come and go one by one: of a key that leaves after its first turn they may stay.
 
 Of every a keys that follow each other slots keep all, or one less than slots, until their second turn (see
-``Band.rolling_loads``). Of the next ones as many sums stay as there are places. A single place less than all would need
-leaves one empty: slots do not count so.
+``masks.patterns.rolling``). Of the next ones as many sums stay as there are places. A single place less than all would
+need leaves one empty: slots do not count so.
 """
 
 from attenio.masks.patterns.pattern import Counts

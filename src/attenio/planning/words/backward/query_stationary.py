@@ -8,6 +8,13 @@ gradients for the next tile: U(a) - K(a, s) in the place of U(a), and a score at
 
 peak  = a'(d + dv + (d+2)w) + s'(d + dv)(1 + w) + 2w + 1
 
+Under a window rows may come and go one by one (rolling rows): V(a, s) takes the place of U(a) - K(a, s). Of keys that
+leave, dK and dV of u may stay until their second visit (waiting key sums): with V for the visits that find no key in
+its slot, and V' for those that do not find its sums either,
+
+moved = g (R(d + 2dv + w) + n d) + g (V(d + dv) + V' 2w(d + dv)) - 2wF(d + dv) + m(d + dv)
+peak  = a'(d + dv + (d+2)w) + s'(d + dv)(1 + w) + u(d + dv)w + 2w + 1
+
 Dense problems have a form in which all rows of a group stay, and dQ of t positions waits for a second pass over keys:
 
 moved = g n (2d + 2dv + w) + 2m(d + dv), and (m - s)(d + dv) more if t > 0, or max(0, m - 2s)(d + dv) if t = n
@@ -42,10 +49,12 @@ peak  = r'(d + dv)(1 + w) + d + dv + dw + 4w
 from attenio.masks.patterns.pattern import Counts
 from attenio.planning.words.backward.common import all_gradients, passing_words, stationary_words
 from attenio.planning.words.band_turns import BandTurns
-from attenio.planning.words.form import Form, Held, KeptTile, KeyRing, RowTile, Sizes
+from attenio.planning.words.form import Form, Held, KeptTile, KeyRing, RollingTile, RowTile, Sizes
 from attenio.planning.words.staying_sums import StayingSums
 from attenio.planning.words.taking_turns import TakingTurns
 from attenio.planning.words.waiting_rows import WaitingRows
+
+_ROLLING = ("rolling_rows", "kept_keys", "waiting_key_sums")
 
 
 def forms(sizes: Sizes) -> tuple[Form, ...]:
@@ -68,10 +77,27 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         kept,
         Form(("query_tile", "key_tile"), (phase,), fixed),
         _waiting(sizes),
+        Form(_ROLLING, (_rolling(sizes, slots),), fixed),
         _ring(sizes),
         _sums(sizes),
         _turns(sizes, TakingTurns, ("stacked_rows", "turn_keys"), 1),
         _turns(sizes, BandTurns, ("query_tile", "masked_turn_keys"), sizes.group),
+    )
+
+
+def _rolling(sizes: Sizes, slots: KeptTile) -> RollingTile:
+    """As with slots, and rows come and go one by one; a word of a key that waits takes one of its sums."""
+    sums = (sizes.d + sizes.value_dim) * sizes.intermediate_words
+    return RollingTile(
+        *_ROLLING[:2],
+        per_row=slots.per_row,
+        per_slot=slots.per_slot,
+        beside=slots.beside,
+        loads=slots.loads - 2 * sums,
+        live=slots.live,
+        sums=_ROLLING[2],
+        per_sum=sums,
+        state=2 * sums,
     )
 
 

@@ -1,0 +1,48 @@
+"""Rows of a band that come and go one by one: how many keys they read, and from which end they come.
+
+A key takes its first turn just before the first row that needs it leaves, and its next ones as many rows later as there
+are rows. From its first turn to its second a key may stay in a slot, which keys leave one by one: of several with the
+same first row one alone does. So rows come from the last one on where that leaves more keys that may stay.
+"""
+
+from attenio.masks.patterns.band import Band
+from attenio.masks.patterns.pattern import Counts
+from attenio.masks.patterns.sums import larger, smaller, where
+
+
+def rolling_loads(band: Band, rows_held: Counts, slots: Counts) -> Counts:
+    """Keys read where rows come and go one by one: a key once for every ``rows_held`` of the rows that need it.
+
+    Slots keep keys from their first turn to the second: of every ``rows_held`` keys all, or one less than slots.
+
+    >>> window = Band(rows=64, keys=64, left=7, right=0, shift=0)
+    >>> [rolling_loads(each, 4, slots) for slots in (1, 2, 3, 4) for each in (window, window.transposed)]
+    [124, 124, 109, 109, 94, 94, 64, 64]
+    """
+    read = band.transposed.tile_rows(1, rows_held)
+    often = larger(*_stay_often(band, rows_held))
+    kept = where(smaller(slots, band.keys) >= rows_held, rows_held, smaller(slots, band.keys) - 1)
+    saved = often // rows_held * kept + smaller(often % rows_held, kept)
+    return read - where(band.left + band.right >= rows_held, saved, 0)
+
+
+def rolls_from_the_end(band: Band, rows_held: int) -> bool:
+    """Whether rows come from the last one on."""
+    first, last = _stay_often(band, rows_held)
+    return bool(last > first)
+
+
+def turned(band: Band) -> Band:
+    """The same scores with the last row and the last key first."""
+    back = band.keys - band.rows - band.shift
+    return Band(rows=band.rows, keys=band.keys, left=band.right, right=band.left, shift=back)
+
+
+def _stay_often(band: Band, rows_held: Counts) -> tuple[Counts, Counts]:
+    """Keys that may stay, if rows come from the first one on, and if they come from the last."""
+    most = band.rows - rows_held
+    end, begin = band.keys - band.shift - band.right, band.rows + band.shift - band.left
+    return (
+        larger(smaller(most, end) - larger(0, -band.shift - band.right), 0),
+        larger(smaller(most, begin) - larger(0, begin - band.keys), 0),
+    )
