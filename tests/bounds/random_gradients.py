@@ -71,11 +71,29 @@ class RandomGradient(RandomRun):
         for word in pair:
             later = len(self.steps) - 1
             while True:
-                self.words.append((word, when[id(word)], later))
+                self.words.append((word, when.get(id(word), -1), later))  # made before the run, if it was saved
                 older = [parent for parent in word.parents if parent.name[0] == "s"]
                 if not older:
                     break
                 later, word = when[id(word)], older[0]
+
+    def begin_with(self, share: float) -> "RandomGradient":
+        """Scores, or parts of them, that another part has left in slow and in fast memory, and entries beside them."""
+        for i in range(self.n):
+            for j in range(self.m):
+                if self.random.random() < share:
+                    full = 2**self.d - 1
+                    bits = full if self.random.random() < 0.7 else int(self.random.integers(1, full + 1))
+                    name = ("s", i, j, bits)
+                    self.stored[name] = Word(name, slow=[-1])
+        entries = [("q", i, 0, t) for i in range(self.n) for t in range(self.d)]
+        entries += [("k", j, side, t) for j in range(self.m) for side in (0, 1) for t in range((self.d, self.dv)[side])]
+        for name in entries:
+            self.stored[name] = Word(name)
+        names = list(self.stored)
+        chosen = self.random.permutation(len(names))[: int(self.random.integers(0, self.fast_words))]
+        self.fast = [self.stored[names[place]] for place in chosen]
+        return self
 
     def play(self) -> "RandomGradient":
         self.begun: set[Name] = set()

@@ -89,6 +89,47 @@ def test_what_departed_and_late_rows_and_keys_need_is_there_before_and_after(hal
     assert min(counted.values()) > 20 and len(counted) == 4
 
 
+@pytest.mark.parametrize("half", [0, 1])
+def test_the_same_of_pairs_that_are_neither_open_nor_brought_along_in_the_second_part_of_a_step(half: int) -> None:
+    counted: Counter[str] = Counter()
+    for seed in range(half, 160, 2):
+        random = np.random.default_rng(seed)
+        n, d, dv = (int(random.integers(low, high)) for low, high in [(2, 4), (1, 4), (1, 5)])
+        fast_words = int(random.integers(7, 7 + n * (d + dv)))
+        keep = float(random.choice([0.0, 0.5, 1.0, 1.0]))
+        run = RandomGradient(n, n, d, dv, fast_words, random, keep=keep, causal=bool(seed % 3))
+        begin = list(run.begin_with(float(random.choice([0.2, 0.6, 1.0]))).fast)
+        run.play()
+        stays = Counter(word.name for word in begin if word.name[0] in "qk")
+        stays += Counter(word.name for done, word in run.steps if done == "load" and word.name[0] in "qk")
+        arrived = {w.name: s for s, (done, w) in enumerate(run.steps) if done == "load"}
+        single = {name: arrived.get(name, -1) for name, times in stays.items() if times == 1}
+        brought = {word.name[1:3] for word, made, _ in run.words if made < 0}
+        loaded = {word.name[1:3] for done, word in run.steps if done == "load" and word.name[0] == "s"}
+        there = {word.name[1:3] for word in begin if word.name[0] == "s"}
+        for at in random.integers(0, len(run.steps), 24):
+            moment = Moment(run, int(at), single)
+            now = {name[1:3] for name in run.held[at] if name[0] == "s"}
+            assert moment.open | brought <= now | there | loaded
+            for i, j in {place[:2] for place in run.made}:
+                row, key, is_open = ("q", i), ("k", j), (i, j) in moment.open
+                if not is_open:  # all that the one needs of the other has been in, or will be
+                    for one, other, which in ((row, key, 1), (key, row, 0)):
+                        if one in moment.left:
+                            assert moment.all_made(i, j, which, earlier=True)
+                            assert all(moment.all_met(*other, side, earlier=True) for side in (0, 1))
+                            counted[f"{one[0]} left"] += 1
+                        if one in moment.late and (i, j) not in brought:
+                            assert moment.all_made(i, j, which, earlier=False)
+                            assert all(moment.all_met(*other, side, earlier=False) for side in (0, 1))
+                            counted[f"{one[0]} late"] += 1
+                for one, other in ((row, key), (key, row)):
+                    if one in moment.left and other in moment.late:
+                        assert is_open
+                        counted["left and late", (i, j) in brought] += 1
+    assert min(counted.values()) > 20 and len(counted) == 6
+
+
 @pytest.mark.parametrize(("n", "d", "dv"), [(2, 3, 3), (2, 2, 4), (2, 4, 1), (3, 4, 1)])
 def test_no_solved_game_of_whole_rows_moves_less_even_without_what_is_lost_on_the_way(n: int, d: int, dv: int) -> None:
     needed = tuple((1 << i + 1) - 1 for i in range(n))
@@ -122,7 +163,9 @@ def test_words_that_come_again_are_those_of_the_theorem(n: int, d: int, dv: int,
     causal = Band.causal(n, n)
     rows, keys = n - n // 2, n // 2
     assert counted(causal) == max(again, 0, counted(Band.dense(rows, keys)), counted(Band.dense(keys + 1, rows)))
-    assert counted(causal, saved=True) <= counted(causal)
+    given = n * own - fast_words - 4 * own * (own + d - 1)
+    parts = (counted(band, saved=True) for band in (Band.dense(rows, keys), Band.dense(keys + 1, rows)))
+    assert counted(causal, saved=True) == max(given, 0, *parts) <= counted(causal)
     assert heads == 1 or counted(causal, heads) == words_again(
         (heads * (n - (n + 1) // 2 + 1), (n + 1) // 2, d, dv), fast_words, BACKWARD
     )

@@ -29,6 +29,34 @@ def test_a_step_moves_and_holds_what_its_plan_says_and_computes_outputs_and_grad
         is_right(run.backward)
 
 
+@QUICK
+@given(
+    n=st.integers(2, 12),
+    d=st.integers(1, 6),
+    value_dim=st.integers(1, 6),
+    dtype=st.sampled_from(("fp32", "fp16")),
+    share=st.floats(0, 1),
+)
+def test_what_stays_of_a_first_tile_is_read_where_the_forward_pass_left_it(n, d, value_dim, dtype, share):
+    workload = Workload(n=n, d=d, value_dim=value_dim, mask="causal", dtype=dtype)
+    once = training_plan_for(workload, 10**6, saved="outputs")
+    room = max(once.forward.peak_words, once.backward.peak_words)
+    try:
+        plan = training_plan_for(workload, room - 1 - int(share * (room // 3)), saved="outputs")
+    except DoesNotFit:
+        assume(False)
+    assert plan.first_tile
+    run = execute(plan)
+    assert (run.moved_words, run.peak_words) == (plan.moved_words, plan.peak_words)
+    is_right(run.forward)
+    is_right(run.backward)
+    alone = execute(replace(plan.forward, fast_words=10**6))
+    assert run.forward.moved_words - alone.moved_words == n * workload.accumulator_words
+    read = {name: execute(replace(plan.backward, fast_words=10**6)).trace.loads[name] for name in "KVQO"}
+    stayed = plan.kept_keys * d, plan.kept_values * value_dim, plan.kept_queries * d, plan.kept_outputs * value_dim
+    assert tuple(read[name] - run.backward.trace.loads[name] for name in "KVQO") == stayed
+
+
 @pytest.mark.parametrize("dataflow", Dataflow.towards("forward"), ids=lambda dataflow: dataflow.value)
 @QUICK_EACH
 @given(workload=workloads(), data=st.data())

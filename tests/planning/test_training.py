@@ -39,15 +39,19 @@ def test_a_step_is_made_of_the_best_passes_and_what_is_saved_between_them(worklo
             assert candidate.reason
             continue
         statistics = touched_rows(workload) * workload.accumulator_words
+        if plan.saved is Saved.OUTPUTS and plan.kept_keys == workload.keys:
+            statistics = 0  # rows make them again
         kept = plan.kept_outputs * workload.value_dim
-        keys = plan.kept_keys * (workload.d + workload.value_dim)
+        keys = plan.kept_keys * workload.d + plan.kept_values * workload.value_dim
         kept += plan.kept_queries * workload.d
+        assert plan.kept_values == plan.kept_keys or plan.first_tile
         extra = 0 if plan.saved is Saved.PROBABILITIES else statistics - kept - keys
         if plan.saved is Saved.NOTHING:
             extra += plan.forward.moved_words
         assert plan.extra_words == extra
         assert plan.moved_words == plan.forward.moved_words + plan.backward.moved_words + extra
-        assert plan.peak_words == max(plan.forward.peak_words, plan.backward.peak_words) + kept <= fast_words
+        passes = max(plan.forward.peak_words, plan.backward.peak_words)
+        assert passes <= plan.peak_words == (plan.peak_words if plan.first_tile else passes + kept) <= fast_words
         assert kept + keys == 0 or plan.saved is Saved.OUTPUTS
         assert plan.moved_words >= plan.workload.compulsory_words
         assert plan.workload.direction is Direction.TRAINING
@@ -123,6 +127,21 @@ def test_under_a_causal_mask_keys_stay_too_and_rows_take_their_places() -> None:
     assert training_plan_for(workload, room - 1).moved_words > once
     for other in (replace(workload, heads=2, kv_heads=1), replace(workload, keys=n + 1)):
         assert training_plan_for(other, 16 * n * d, saved="outputs").kept_keys == 0
+
+
+def test_where_not_all_keys_fit_those_of_the_first_causal_tile_stay_with_the_last_rows() -> None:
+    n, d = 1024, 64
+    workload = Workload(n=n, d=d, mask="causal")
+    for share, most in ((1.625, 0.75), (1.75, 0.95), (2, 1.3)):
+        room = int(share * n * d)
+        plan, without = (training_plan_for(workload, room, saved=saved) for saved in (None, "statistics"))
+        assert (plan.saved, plan.first_tile) == (Saved.OUTPUTS, True)
+        assert plan.kept_outputs == plan.kept_queries > 0 < plan.kept_values <= plan.kept_keys < n
+        assert most * n * d <= without.moved_words - plan.moved_words <= room
+        assert plan.forward.moved_words == 4 * n * d
+    assert training_plan_for(workload, 3 * n * d // 2).saved is Saved.STATISTICS
+    for other in (replace(workload, heads=2), replace(workload, queries=n - 1), replace(workload, mask="window:8")):
+        assert not any(one.plan.first_tile for one in training_candidates_for(other, 2 * n * d) if one.plan)
 
 
 def test_a_step_that_does_not_fit_says_what_would() -> None:

@@ -78,11 +78,14 @@ def _causal_words_again(rows: Counts, widths: tuple[Counts, Counts], fast_words:
     return rows * d + rows // 2 * smaller(d, value_dim) - fast_words - lost
 
 
-def _causal_gradient_words_again(rows: Counts, widths: tuple[Counts, Counts], fast_words: Counts) -> Counts:
-    """The same for a gradient whose probabilities are all made in the run."""
+def _causal_gradient_words_again(
+    rows: Counts, widths: tuple[Counts, Counts], fast_words: Counts, *, saved: bool
+) -> Counts:
+    """The same for a gradient; where probabilities may be given, more rows and keys are told apart."""
     d, value_dim = widths
     own = d + value_dim
-    return rows * own - fast_words - 2 * larger(own * (own - 1), 2 * own * value_dim - own - value_dim)
+    lost = 4 * own * (own + d - 1) if saved else 2 * larger(own * (own - 1), 2 * own * value_dim - own - value_dim)
+    return rows * own - fast_words - lost
 
 
 def words_again_of_band(
@@ -97,11 +100,12 @@ def words_again_of_band(
     """Words that come again in so many query heads of a KV head with this band; for whole numbers or arrays of them."""
     rows, keys = rectangle(band)
     again = words_again((heads * rows, keys, *widths), fast_words, direction, saved=saved)
-    if direction is Direction.FORWARD or not saved:
-        square = (band.rows == band.keys) & (band.shift + band.right == 0) & (keys > 0) & (heads == 1)
-        causal = _causal_words_again if direction is Direction.FORWARD else _causal_gradient_words_again
-        again = larger(again, where(square, causal(band.rows, widths, fast_words), 0))
-    return again
+    square = (band.rows == band.keys) & (band.shift + band.right == 0) & (keys > 0) & (heads == 1)
+    if direction is Direction.FORWARD:
+        causal = _causal_words_again(band.rows, widths, fast_words)
+    else:
+        causal = _causal_gradient_words_again(band.rows, widths, fast_words, saved=saved)
+    return larger(again, where(square, causal, 0))
 
 
 def single_stays(workload: Workload, fast_words: int, *, direction: Direction, saved: bool = False) -> LowerBound:
@@ -111,8 +115,8 @@ def single_stays(workload: Workload, fast_words: int, *, direction: Direction, s
     compulsory + the larger of min(l b - M + l d/2, w + l dv/2) and min(w, l b - M), less some d² (the page has how
     many, and what is left where l b - M is no more than that). For one dense head of equal widths that is 13nd/2 - M
     up to M = 2nd - 2d², up to 8d², for a causal one 11nd/2 - M, up to 12d². The gradient, up to M = 3nd - 6d²:
-    11nd - M, up to 28d²; up to 52d² if probabilities may be given (``saved``). A causal one, up to M = 2nd - 8d² and
-    without these: 9nd - M, up to 8d².
+    11nd - M, up to 28d²; up to 52d² if probabilities may be given (``saved``). A causal one, up to M = 2nd - 8d²:
+    9nd - M, up to 8d², or 24d².
     Assumes: as output-epochs and gradient-rows, of the gradient unless ``saved`` that no probabilities are given; one
     fast memory.
     Regime: fast memories from nd to 2nd words, of the gradient 3nd; under a causal mask three quarters or two thirds.

@@ -16,6 +16,9 @@
             load k and v, which stay;  the rows from this one on take them in;  the row leaves: store o / sum
     for each tile of last_rows rows the same, with no keys kept for it
 
+In a training step entries of the first keys, some of their values, and queries and outputs of the last rows may stay in
+fast memory for the backward pass, if one exchange keeps all keys of the first tile.
+
 For causal problems with a key for every row. A key that is kept and a row whose output has not begun take half of the
 words of those beside which they are: keys with values beside queries, then keys beside queries with outputs. So two
 thirds of the words of whole rows are enough for as many of both. Row statistics are those of the last column: all
@@ -44,6 +47,8 @@ def exchanged_rows(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
             here.exchange(rows, kept)
             here.all_take_in(rows, slice(0, kept.start))
             _rows_leave(here, tile)
+        if problem.stays.keys:
+            here.staying_leaves()
 
 
 def _first_tile(here: Here, tile: ExchangeTile) -> None:

@@ -63,6 +63,8 @@ class Here:
         self.Q = Pieces(fast, "Q", (rows, problem.depth))
         self.outputs = Pieces(fast, "O", (rows, problem.width), w)
         self.statistics = [Pieces(fast, name, (rows, 1), w) for name in ("max", "sum")]
+        self.stored = Pieces(fast, "O", (rows if problem.stays.rows else 0, problem.width))
+        self._staying = slice(rows - problem.stays.rows, rows)
 
     def keys_come(self, keys: slice) -> None:
         """Keys and values are loaded."""
@@ -121,9 +123,9 @@ class Here:
             self.begin(rows, columns)
             if size(kept):
                 self.take_in(rows, kept, columns)
-                self.V.give_back(kept, columns)
+                self.V.give_back(slice(max(kept.start, self.problem.stays.values), kept.stop), columns)
         if size(kept):
-            self.K.give_back(kept, self.depths)
+            self.K.give_back(slice(max(kept.start, self.problem.stays.keys), kept.stop), self.depths)
 
     def leave(self, row: int) -> None:
         """A row has met all of its keys."""
@@ -139,12 +141,27 @@ class Here:
         done.normalise(self.fast, self.problem)
         self.fast.store(done.O, self.problem.O)
         self.outputs.give_back(rows, self.columns)
+        if size(stay := self._that_stay(rows)):
+            self.stored.take(stay, self.columns).values[:] = self.problem.O.values[stay]
 
     def queries_leave(self, rows: slice) -> None:
-        """Queries leave, and what is known of their rows."""
-        self.Q.give_back(rows, self.depths)
+        """Queries leave, unless they stay, and what is known of their rows."""
+        self.Q.give_back(slice(rows.start, self._that_stay(rows).start), self.depths)
         for each in self.statistics:
             each.give_back(rows, ONE)
+
+    def staying_leaves(self) -> None:
+        """The pass ends; what is to stay is there."""
+        stays = self.problem.stays
+        if stays.rows:
+            self.Q.give_back(self._staying, self.depths)
+            self.stored.give_back(self._staying, self.columns)
+        self.K.give_back(slice(0, stays.keys), self.depths)
+        self.V.give_back(slice(0, stays.values), self.columns)
+
+    def _that_stay(self, rows: slice) -> slice:
+        """Those of some rows that stay after the pass."""
+        return slice(min(max(rows.start, self._staying.start), rows.stop), rows.stop)
 
     def rows(self, rows: slice, columns: slice) -> Rows:
         """What is there of some rows, with these columns of their outputs."""

@@ -27,6 +27,20 @@ Hidden = NDArray[np.bool_] | None
 _MASK_AT_ONCE = 2**20
 
 
+class Stays(NamedTuple):
+    """What a causal forward pass leaves in fast memory: the first keys, some of their values, and the last rows.
+
+    Of rows queries and outputs.
+    """
+
+    keys: int = 0
+    values: int = 0
+    rows: int = 0
+
+
+NOTHING_STAYS = Stays()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """Queries of ``group`` heads against the keys they share: row ``head * pattern.rows + position`` of Q and O.
@@ -35,7 +49,7 @@ class Problem:
     ``values_in_keys`` a row of V is the beginning of that row of K: whoever holds it need not load it.
 
     It has the query heads from ``first_head`` on; ``per_word`` entries of K and V share a word. ``sinks`` are those of
-    the rows, where they have any.
+    the rows, where they have any. What ``stays`` is in fast memory after the forward pass and before the backward one.
     """
 
     label: str
@@ -54,6 +68,7 @@ class Problem:
     first_head: int = 0
     per_word: int = 1
     sinks: Values | None = None
+    stays: Stays = NOTHING_STAYS
 
     def key_buffer(self, fast: FastMemory, name: str, rows: int, columns: int) -> Buffer:
         """Room for keys or values, as many entries a word as they take."""
@@ -140,10 +155,12 @@ class ExtraOutputs(NamedTuple):
     """What a forward pass stores beside its output, for the backward one.
 
     The log-sum-exp of rows is (batch, heads, queries, 1); probabilities are (rows, keys) by batch, head and segment.
+    What ``stays`` is not stored but left in fast memory.
     """
 
     log_sum_exp: NDArray[np.float32] | None = None
     probabilities: dict[tuple[int, int, int], NDArray[np.float32]] | None = None
+    stays: Stays = NOTHING_STAYS
 
 
 NO_EXTRA = ExtraOutputs()
@@ -165,7 +182,7 @@ class Sharing:
         """A problem over (heads, positions, width) queries and (keys, width) keys and values."""
         group, rows, depth = arrays.q.shape
         dtype, words = self.workload.dtype, self.workload.accumulator_words
-        keeps_L, keeps_P = (array is not None for array in self.extra)
+        keeps_L, keeps_P = self.extra.log_sum_exp is not None, self.extra.probabilities is not None
         return Problem(
             label=label,
             pattern=pattern,
@@ -182,6 +199,7 @@ class Sharing:
             values_in_keys=self.workload.values_in_keys,
             first_head=first_head,
             per_word=self.workload.entries_per_word,
+            stays=self.extra.stays,
         )
 
     @cached_property

@@ -108,7 +108,7 @@ class TrainingRun(Shown):
     def peak_words(self) -> int:
         """The most words held at once in any of the runs, with outputs and queries that stay beside them."""
         plan, workload = self.plan, self.plan.workload
-        beside = plan.kept_outputs * workload.value_dim + plan.kept_queries * workload.d
+        beside = 0 if plan.first_tile else plan.kept_outputs * workload.value_dim + plan.kept_queries * workload.d
         return max(run.peak_words for run in self.runs) + beside
 
     @property

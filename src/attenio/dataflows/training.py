@@ -7,7 +7,7 @@ from attenio.dataflows.backward.execute import run_backward
 from attenio.dataflows.backward.problem import SavedValues
 from attenio.dataflows.forward import run_forward
 from attenio.dataflows.inputs import Inputs
-from attenio.dataflows.problem import Advance, ExtraOutputs
+from attenio.dataflows.problem import NOTHING_STAYS, Advance, ExtraOutputs, Stays
 from attenio.dataflows.run import Run, TrainingRun
 from attenio.memory import Trace
 from attenio.planning.training import Saved, TrainingPlan
@@ -34,13 +34,15 @@ def run_training(
     output = first.output if again is None else again.output
     # Some backward passes never ask for the log-sum-exp.
     lse = np.full((*output.shape[:3], 1), np.nan, dtype=np.float32) if extra.log_sum_exp is None else extra.log_sum_exp
+    beside = plan.saved is Saved.OUTPUTS and not plan.first_tile
     saved = SavedValues(
         output,
         lse,
         extra.probabilities,
-        plan.kept_outputs,
-        keys_stayed=plan.kept_keys > 0,
-        kept_queries=plan.kept_queries,
+        plan.kept_outputs if beside else 0,
+        keys_stayed=beside and plan.kept_keys > 0,
+        kept_queries=plan.kept_queries if beside else 0,
+        stays=extra.stays,
     )
     trace = Trace(record=record)
     backward = run_backward(plan.backward, given, saved, trace=trace, advance=advance, sinks=sinks)
@@ -51,8 +53,13 @@ def _room(plan: TrainingPlan) -> ExtraOutputs:
     """Room in slow memory for what is saved."""
     if plan.saved is Saved.PROBABILITIES:
         return ExtraOutputs(probabilities={})
-    if plan.saved is Saved.OUTPUTS and plan.kept_keys:  # from which rows make their log-sum-exp again
+    if plan.saved is Saved.OUTPUTS and plan.kept_keys == plan.workload.keys:  # rows make their log-sum-exp again
         return ExtraOutputs()
     workload = plan.workload
     shape = (workload.batch, workload.heads, workload.queries, 1)
-    return ExtraOutputs(log_sum_exp=np.full(shape, np.nan, dtype=np.float32))
+    return ExtraOutputs(np.full(shape, np.nan, dtype=np.float32), stays=_stays(plan))
+
+
+def _stays(plan: TrainingPlan) -> Stays:
+    """What stays of a first tile."""
+    return Stays(plan.kept_keys, plan.kept_values, plan.kept_outputs) if plan.first_tile else NOTHING_STAYS

@@ -3,15 +3,18 @@
     statistics       the forward pass also stores the log-sum-exp of every row that needs a key
     outputs          the same, and outputs of the last rows stay in fast memory, where the backward pass finds them;
                      under a causal mask all keys with their values do instead, and the last queries, and no sums are
-                     stored, since rows make them again
+                     stored, since rows make them again; or, where not all keys fit, those of the backward pass's first
+                     tile, values of some of them, and queries and outputs of the last rows
     probabilities    standard attention leaves the probabilities that it writes anyway, and tiled products read them
     nothing          the backward pass begins by running the forward pass again, which then stores the log-sum-exp
 
 Both passes have all of the fast memory, so the best step is made of the best passes; but for outputs that stay, which
 take what neither pass needs to read and write everything once, and so do queries. Keys that stay take nothing: the
-forward pass ends with all of them, and the backward pass begins with them.
+forward pass ends with all of them, and the backward pass begins with them. What stays of a first tile takes what the
+passes leave then, the forward pass at its end and the backward one at its beginning.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, assert_never
@@ -23,10 +26,12 @@ from attenio.machine import Boundary, Machine
 from attenio.names import member_named
 from attenio.planning.against_bounds import AgainstBounds
 from attenio.planning.best import best_plan_for, check_memory, or_free_tiles
-from attenio.planning.costs import Cost, checked_dataflow, cost_of, knows_forms_of
-from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
+from attenio.planning.costs import checked_dataflow, cost_of, knows_forms_of
+from attenio.planning.first_tile import may_stay, tile_passes
+from attenio.planning.plan import Dataflow, Plan, TileRule
 from attenio.planning.problems import Problems
 from attenio.planning.problems.tile_sizes import smallest_tiles
+from attenio.planning.rings import keys_stay, rings, room_for_rings, why_no_outputs
 from attenio.planning.search.contest import best_of_all
 from attenio.planning.search.dataflow import best_of_forms
 from attenio.planning.search.forms import floor_of_form
@@ -58,8 +63,9 @@ class TrainingPlan(AgainstBounds):
     """A forward and a backward plan, and the words that they move together.
 
     ``extra_words`` are those that neither plan counts by itself: what is stored for the backward pass, and a forward
-    pass that runs again, less the ``kept_outputs`` rows of outputs, ``kept_keys`` keys with values and
-    ``kept_queries`` that the backward pass finds in fast memory. ``moved_words`` has them in it.
+    pass that runs again, less the ``kept_outputs`` rows of outputs, ``kept_keys`` keys, ``kept_values`` and
+    ``kept_queries`` that the backward pass finds in fast memory. ``moved_words`` has them in it. Unless they are of a
+    ``first_tile`` outputs and queries stay beside all that a pass holds.
     """
 
     workload: Workload
@@ -72,8 +78,14 @@ class TrainingPlan(AgainstBounds):
     peak_words: int
     kept_outputs: int = 0
     kept_keys: int = 0
+    kept_values: int = 0
     kept_queries: int = 0
     boundary: Boundary | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def first_tile(self) -> bool:
+        """Whether keys stay that are not all keys."""
+        return self.saved is Saved.OUTPUTS and 0 < self.kept_keys < self.workload.keys
 
     def facts(self) -> dict[str, Any]:
         """Both passes, what they move together, and how far that is from the bound."""
@@ -135,8 +147,8 @@ def training_plan_for(
         return _plan(workload, fast_words, Saved.named(saved), problems)
     # Saving nothing moves as much as saving statistics, and a forward pass more.
     best = _plan(workload, fast_words, Saved.STATISTICS, problems)
-    if alone and _why_no_outputs(problems) is None and fast_words >= _room_for_rings(workload, problems):
-        best = min(best, _plan(workload, fast_words, Saved.OUTPUTS, problems), key=lambda plan: plan.moved_words)
+    if alone and why_no_outputs(problems) is None:
+        best = min([best, *_with_outputs(workload, fast_words, problems)], key=lambda plan: plan.moved_words)
     if not knows_forms_of(workload, Dataflow.TILED_PRODUCTS):
         return best
     if _least_with_probabilities(problems, fast_words) >= best.moved_words:
@@ -186,22 +198,15 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
             " tolerance out, or set the direction to forward or backward (--direction)"
         )
     forwards, backwards = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
-    statistics = problems.runs * problems.group * problems.counts.touched_rows * problems.intermediate_words
-    kept, keys, queries = 0, 0, 0
+    statistics = _statistics(problems)
     match saved:
         case Saved.STATISTICS:
             forward, backward = (_best(way, fast_words, problems) for way in (forwards, backwards))
             extra = statistics
         case Saved.OUTPUTS:
-            forward, backward = _rings(workload, fast_words, problems)
-            free = fast_words - max(forward.peak_words, backward.peak_words)
-            rows = problems.group * problems.counts.touched_rows
-            if _keys_stay(problems):
-                keys, queries = problems.counts.keys, min(free // problems.d, rows)
-                extra = -keys * (problems.d + problems.value_dim) - queries * problems.d
-            else:
-                kept = min(free // problems.value_dim, rows)
-                extra = statistics - kept * problems.value_dim
+            if not (found := _with_outputs(workload, fast_words, problems)):
+                raise _no_outputs(workload, fast_words, problems)
+            return min(found, key=lambda plan: plan.moved_words)
         case Saved.PROBABILITIES:
             granularity = problems.granularity
             forward = best_plan_for(forwards, fast_words, dataflow=Dataflow.STANDARD, granularity=granularity)
@@ -212,6 +217,12 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
             extra = forward.moved_words + statistics
         case _:
             assert_never(saved)
+    return _step(workload, fast_words, saved, (forward, backward), extra)
+
+
+def _step(workload: Workload, fast_words: int, saved: Saved, passes: tuple[Plan, Plan], extra: int) -> TrainingPlan:
+    """A step of these passes, which moves so many words that they do not count; nothing stays in fast memory."""
+    forward, backward = passes
     return TrainingPlan(
         workload=workload.towards(Direction.TRAINING),
         fast_words=fast_words,
@@ -220,92 +231,60 @@ def _plan(workload: Workload, fast_words: int, saved: Saved, problems: Problems)
         saved=saved,
         extra_words=extra,
         moved_words=forward.moved_words + backward.moved_words + extra,
-        peak_words=max(forward.peak_words, backward.peak_words) + kept * problems.value_dim + queries * problems.d,
-        kept_outputs=kept,
-        kept_keys=keys,
-        kept_queries=queries,
+        peak_words=max(forward.peak_words, backward.peak_words),
     )
 
 
-def _why_no_outputs(problems: Problems) -> str | None:
-    """Why no outputs stay in fast memory between the passes, or None if they may."""
-    if problems.runs > 1 or problems.counts.only_band is None:
-        return "outputs stay in fast memory for one KV head of one sequence, dense, causal or with a window"
-    if not problems.granularity.is_free:
-        return "outputs stay beside rows and keys that come one by one, which no granularity allows"
-    return None
+def _statistics(problems: Problems) -> int:
+    """Words of the log-sum-exp of every row that needs a key."""
+    return int(problems.runs * problems.group * problems.counts.touched_rows * problems.intermediate_words)
 
 
-def _keys_stay(problems: Problems) -> bool:
-    """Whether keys that the forward pass leaves are what the backward pass begins with, and rows take their places."""
-    counts = problems.counts
-    return (
-        bool(counts.kind.causal) and problems.group == 1 and counts.keys <= counts.rows and not problems.values_in_keys
-    )
+def _with_outputs(workload: Workload, fast_words: int, problems: Problems) -> list[TrainingPlan]:
+    """Steps with outputs, or keys, that stay in fast memory, as far as they fit."""
+    found = []
+    if why_no_outputs(problems) is None and fast_words >= room_for_rings(workload, problems):
+        found.append(_around_rings(workload, fast_words, problems))
+    passes = tile_passes(workload, fast_words, problems) if may_stay(problems) else None
+    if passes is not None:
+        keys, values, rows = passes.staying
+        extra = _statistics(problems) - passes.staying.words(problems.d, problems.value_dim)
+        step = _step(workload, fast_words, Saved.OUTPUTS, passes[:2], extra)
+        step = replace(step, kept_outputs=rows, kept_keys=keys, kept_values=values, kept_queries=rows)
+        found.append(replace(step, peak_words=passes.peak_words))
+    return found
 
 
-def _ring_tiles(problems: Problems) -> tuple[tuple[Dataflow, Tiles], tuple[Dataflow, Tiles]]:
-    """Tiles with which either pass reads and writes everything once: slots for all that a row, or a key, needs.
-
-    Or the backward pass has rows in the places of keys that are done.
-    """
-    band = problems.counts.only_band
-    assert band is not None
-    stacked = problems.heads_as_rows.counts.only_band
-    assert stacked is not None
-    keys, rows = (max(1, int(pattern.longest_row)) for pattern in (band, stacked.transposed))
-    forward = Tiles.of(query_tile=1, kept_keys=keys, value_columns=problems.value_dim)
-    backward = Tiles.of(key_tile=1, kept_rows=rows)
-    if _keys_stay(problems):
-        backward = Tiles.of(last_keys=keys, key_tile=1, standing_sums=0, exchanged_positions=0)
-    return (Dataflow.KEPT_KEYS, forward), (Dataflow.KEPT_ROW_GRADIENTS, backward)
-
-
-def _ring_costs(workload: Workload, problems: Problems) -> list[tuple[Workload, Dataflow, Tiles, Cost]]:
-    """Both passes with these tiles, and what they move and hold; kept with the problems, which are the workload's."""
-    if "rings" not in problems.answers:
-        ways = workload.towards(Direction.FORWARD), workload.towards(Direction.BACKWARD)
-        problems.answers["rings"] = [
-            (way, dataflow, tiles, cost_of(seen.held_by(way), dataflow, tiles))
-            for way, seen, (dataflow, tiles) in zip(
-                ways, (problems, problems.heads_as_rows), _ring_tiles(problems), strict=True
-            )
-        ]
-    costs: list[tuple[Workload, Dataflow, Tiles, Cost]] = problems.answers["rings"]
-    return costs
-
-
-def _room_for_rings(workload: Workload, problems: Problems) -> int:
-    """Words that both passes need to read and write everything once."""
-    return max(cost.peak_words for _, _, _, cost in _ring_costs(workload, problems))
-
-
-def _rings(workload: Workload, fast_words: int, problems: Problems) -> tuple[Plan, Plan]:
-    """Both passes in the least room in which they read and write everything once."""
-    reason = _why_no_outputs(problems)
+def _no_outputs(workload: Workload, fast_words: int, problems: Problems) -> InvalidInput | DoesNotFit:
+    """Why no outputs stay."""
+    reason = why_no_outputs(problems)
     if reason is not None:
-        raise InvalidInput(f"{reason}; save statistics")
-    room = _room_for_rings(workload, problems)
-    if room > fast_words:
-        raise DoesNotFit(
-            f"to keep outputs in fast memory a step needs at least {show_words(room)} of fast memory for both passes;"
-            f" the machine has {fast_words:,}: use a larger fast memory, or save statistics",
-            needed_words=room,
-        )
-    plans = []
-    for way, dataflow, tiles, cost in _ring_costs(workload, problems):
-        plans.append(
-            Plan(
-                workload=way,
-                fast_words=room,
-                dataflow=dataflow,
-                tiles=tiles,
-                rule=TileRule.BEST,
-                moved_words=cost.moved_words,
-                peak_words=cost.peak_words,
-            )
-        )
-    return plans[0], plans[1]
+        return InvalidInput(f"{reason}; save statistics")
+    room = room_for_rings(workload, problems)
+    if may_stay(problems):
+        every = range(fast_words, room)
+        room = every[0] + bisect_left(every, 1, key=lambda words: tile_passes(workload, words, problems) is not None)
+    return DoesNotFit(
+        f"to keep outputs in fast memory a step needs at least {show_words(room)} of fast memory for both passes;"
+        f" the machine has {fast_words:,}: use a larger fast memory, or save statistics",
+        needed_words=room,
+    )
+
+
+def _around_rings(workload: Workload, fast_words: int, problems: Problems) -> TrainingPlan:
+    """Both passes read and write everything once, and what they leave of fast memory is for outputs, or queries."""
+    forward, backward = rings(workload, problems)
+    free = fast_words - max(forward.peak_words, backward.peak_words)
+    rows, kept, keys, queries = problems.group * problems.counts.touched_rows, 0, 0, 0
+    if keys_stay(problems):
+        keys, queries = problems.counts.keys, min(free // problems.d, rows)
+        extra = -keys * (problems.d + problems.value_dim) - queries * problems.d
+    else:
+        kept = min(free // problems.value_dim, rows)
+        extra = _statistics(problems) - kept * problems.value_dim
+    step = _step(workload, fast_words, Saved.OUTPUTS, (forward, backward), extra)
+    step = replace(step, kept_outputs=kept, kept_keys=keys, kept_values=keys, kept_queries=queries)
+    return replace(step, peak_words=step.peak_words + kept * problems.value_dim + queries * problems.d)
 
 
 def _best(workload: Workload, fast_words: int, problems: Problems) -> Plan:

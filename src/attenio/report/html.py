@@ -224,6 +224,9 @@ def _facts(answered: Answer) -> str:
 
 
 def _saved_words(plan: TrainingPlan) -> str:
+    if plan.first_tile:
+        rows = f"queries and outputs of {show_count(plan.kept_outputs, 'row')}"
+        return f"{show_count(plan.kept_keys, 'key')}, values of {plan.kept_values:,}, and {rows} stay in fast memory"
     if plan.kept_keys:
         queries = f"queries of {show_count(plan.kept_queries, 'row')}"
         return f"{show_count(plan.kept_keys, 'key')} and {queries} stay in fast memory"

@@ -67,7 +67,9 @@ def training_plan_to_json(plan: TrainingPlan) -> dict[str, Any]:
     return {
         "saved": plan.saved.value,
         **passes,
-        **plain_fields(plan, "extra_words", "kept_outputs", "kept_keys", "kept_queries", "moved_words", "peak_words"),
+        **plain_fields(
+            plan, "extra_words", "kept_outputs", "kept_keys", "kept_values", "kept_queries", "moved_words", "peak_words"
+        ),
     }
 
 

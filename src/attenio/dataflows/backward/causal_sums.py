@@ -66,7 +66,6 @@ class _CausalSums:
         here, rows = self._here, self._band.rows
         stayed = slice(self._left, self._left)
         if self._begin:
-            here.sums_of_rows_begin(slice(self._own, rows), first=True)
             tiles = list(self._tiles())
             pass_tiles(here, tiles, self._own)
             stayed = tiles[-1].leaves

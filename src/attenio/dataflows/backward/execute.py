@@ -11,6 +11,7 @@ from attenio.dataflows.backward.band_turns import turns_of_band_keys, turns_of_b
 from attenio.dataflows.backward.causal_sums import causal_sums
 from attenio.dataflows.backward.feature_gradient import feature_gradient
 from attenio.dataflows.backward.fused_values import fused_values
+from attenio.dataflows.backward.held_scores import held_scores
 from attenio.dataflows.backward.kept_row_gradients import kept_row_gradients
 from attenio.dataflows.backward.key_ring import key_ring
 from attenio.dataflows.backward.key_stationary import key_stationary
@@ -124,7 +125,8 @@ def _differentiate(plan: Plan, problem: BackwardProblem, fast: FastMemory) -> No
         case Dataflow.TILED_PRODUCTS:
             tiled_products(problem, plan.tiles, fast)
         case Dataflow.FUSED_VALUES:
-            fused_values(problem, plan.tiles, fast)
+            run = held_scores if "value_columns" in plan.tiles else fused_values
+            run(problem, plan.tiles, fast)
         case Dataflow.SPILLED_GRADIENTS:
             spilled_gradients(problem, plan.tiles, fast)
         case Dataflow.KEPT_ROW_GRADIENTS:
@@ -160,6 +162,8 @@ def backward_units(workload: Workload, dataflow: GradientDataflow, tiles: Tiles)
             if "whole_rows" in tiles:
                 return rows + (2 if "summed_keys" in tiles else 1) * keys
             return (3 if {"gradient_keys", "stationary_keys"}.isdisjoint(tiles) else 2) * rows + 2 * keys
+        case Dataflow.FUSED_VALUES if "value_columns" in tiles:
+            return rows + keys * -(-workload.value_dim // tiles["value_columns"])
         case Dataflow.FUSED_VALUES:
             return 2 * rows + keys
         case Dataflow.SPILLED_GRADIENTS:

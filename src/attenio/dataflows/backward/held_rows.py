@@ -38,17 +38,33 @@ def row_buffers(problem: BackwardProblem, count: int, fast: FastMemory) -> Itera
 
 @contextmanager
 def loaded_rows(
-    problem: BackwardProblem, room: RowBuffers, rows: Indices, delta: SlowArray | None = None, *, sums: bool = True
+    problem: BackwardProblem,
+    room: RowBuffers,
+    rows: Indices,
+    delta: SlowArray | None = None,
+    *,
+    sums: bool = True,
+    queries: Tile | None = None,
 ) -> Iterator[tuple[Tile, Tile, Tile, Tile]]:
-    """Rows in such room, their D that of ``delta``, or zero; without ``sums`` L is zero too."""
+    """Rows in such room, their D that of ``delta``, or zero; without ``sums`` L is zero too.
+
+    Their ``queries`` may be in fast memory already.
+    """
     Q_buffer, dO_buffer, L_buffer, D_buffer = room
     with (
-        Q_buffer.holding(problem.Q, rows) as Q,
+        Q_buffer.holding(problem.Q, rows) if queries is None else nullcontext(_copied(Q_buffer, queries)) as Q,
         dO_buffer.holding(problem.dO, rows) as dO,
         L_buffer.holding(problem.L, rows) if sums else nullcontext(L_buffer.zeros(rows, ONE)) as L,
         nullcontext(D_buffer.zeros(rows, ONE)) if delta is None else D_buffer.holding(delta, rows) as D,
     ):
         yield Q, dO, L, D
+
+
+def _copied(buffer: Buffer, tile: Tile) -> Tile:
+    """A tile in a buffer, from elsewhere in fast memory."""
+    copy = buffer.zeros(tile.rows, tile.columns)
+    copy.values[:] = tile.values
+    return copy
 
 
 @contextmanager

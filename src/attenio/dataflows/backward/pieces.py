@@ -41,6 +41,7 @@ class GradientPieces:
         self.dO = Pieces(fast, "dO", (rows, problem.width), names=names)
         self.L, self.D = (Pieces(fast, name, (rows, 1), w, names=names) for name in ("L", "D"))
         self.dQ = Pieces(fast, "dQ", (rows, problem.depth), w, names=names)
+        self.outputs = Pieces(fast, "O", (problem.stays.rows, problem.width))  # since the forward pass
         self.partial, self.delta = problem.spilled("partial dQ", rows, problem.depth), problem.spilled("D", rows, 1)
 
     def named(self, positions: slice) -> Indices:
@@ -57,6 +58,21 @@ class GradientPieces:
         """Keys and values are loaded."""
         self.fast.load(self.problem.K, self.K.take(keys, self.depths))
         self.fast.load(self.problem.V, self.V.take(keys, self.widths))
+
+    def first_keys_come(self, keys: slice) -> None:
+        """The same of the first keys, but for what stayed of them since the forward pass; rows that did are there."""
+        problem, rows = self.problem, self.problem.stays.rows
+        if rows:
+            last = slice(len(problem.Q.values) - rows, len(problem.Q.values))
+            self.outputs.take(slice(0, rows), self.widths).values[:] = problem.O.values[last]
+            self.Q.take(last, self.depths).values[:] = problem.Q.values[last]
+        for source, pieces, columns, stay in (
+            (problem.K, self.K, self.depths, problem.stays.keys),
+            (problem.V, self.V, self.widths, problem.stays.values),
+        ):
+            pieces.take(keys, columns).values[:stay] = source.values[:stay]
+            if keys.stop > stay:
+                self.fast.load(source, pieces.over(slice(stay, keys.stop), columns))
 
     def keys_stayed(self, keys: slice) -> None:
         """Keys and values are there since the forward pass."""
@@ -104,6 +120,17 @@ class GradientPieces:
         """Rows leave, and what is known of them."""
         self.dO.give_back(self.at(positions), self.widths)
         self._statistics_leave(positions)
+
+    def stayed(self, row: int) -> Tile | None:
+        """The query of a row of a single head, if it is there since the forward pass."""
+        one = slice(row, row + 1)
+        return self.Q.over(one, self.depths) if row >= len(self.problem.Q.values) - self.problem.stays.rows else None
+
+    def stayed_leaves(self, row: int) -> None:
+        """Its query and its outputs, which were there since the forward pass, have been read."""
+        place = row - (len(self.problem.Q.values) - self.problem.stays.rows)
+        self.Q.give_back(slice(row, row + 1), self.depths)
+        self.outputs.give_back(slice(place, place + 1), self.widths)
 
     def keep_delta(self, positions: slice) -> None:
         """D goes to slow memory, for when the rows come again."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attenio.dataflows.arithmetic import Arithmetic
 from attenio.dataflows.inputs import Inputs
-from attenio.dataflows.problem import Advance, Problem
+from attenio.dataflows.problem import NOTHING_STAYS, Advance, Problem, Stays
 from attenio.masks.patterns import Band
 from attenio.memory import SlowArray
 from attenio.memory.matrix import Values
@@ -49,7 +49,8 @@ class SavedValues:
     """What a forward pass leaves for the backward one: outputs, and the log-sum-exp of every row of scores.
 
     Also its probabilities by batch, head and segment, if it saved them, how many rows of outputs it left in fast
-    memory, the last ones, whether it left all keys and values there, and how many of the last queries.
+    memory, the last ones, whether it left all keys and values there, and how many of the last queries; or else what of
+    the first keys and the last rows ``stays``.
     """
 
     output: Float32
@@ -58,6 +59,7 @@ class SavedValues:
     kept_outputs: int = 0
     keys_stayed: bool = False
     kept_queries: int = 0
+    stays: Stays = NOTHING_STAYS
 
 
 def saved_by_forward(
@@ -127,6 +129,7 @@ def backward_problems(shared: BackwardSharing) -> Iterator[BackwardProblem]:
                 kept_outputs=shared.saved.kept_outputs,
                 keys_stayed=shared.saved.keys_stayed,
                 kept_queries=shared.saved.kept_queries,
+                stays=shared.saved.stays,
             )
             yield problem
             shared.gradients.dq[rows] = problem.dQ.values.reshape(stacked["Q"].shape)

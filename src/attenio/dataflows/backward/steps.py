@@ -79,7 +79,7 @@ def stream_delta(  # noqa: PLR0913 - all that a row has
     named = as_array(dO.rows)
     rows = np.arange(len(named), dtype=np.int64) if at is None else at
     total = np.zeros((len(rows), 1), dtype=np.float32)
-    away = named[rows] < len(problem.O.values) - problem.kept_outputs
+    away = named[rows] < len(problem.O.values) - max(problem.kept_outputs, problem.stays.rows)
     for column in singles(problem.width):
         with O_element.streaming(problem.O, named[rows][away], column, along="rows") as O_c:
             outputs = problem.O.values[named[rows], column]

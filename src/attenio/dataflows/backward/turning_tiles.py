@@ -64,7 +64,6 @@ def turning_tiles(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> N
     own = slice(max(band.rows - tiles["standing_sums"], 0), int(band.rows))
     with room_for_score(fast), fast.buffer("O", 1, 1) as O_element:
         here = GradientPieces(problem, fast, O_element)
-        here.sums_of_rows_begin(own, first=True)
         pass_tiles(here, list(_of_dense(band, tiles)), own.start)
         here.dQ.give_back(here.at(own), here.depths)
 
@@ -99,23 +98,43 @@ class _Turns:
         here, problem = self._here, self._here.problem
         for tile in tiles:
             first = tile.keys.start == 0
-            here.keys_come(tile.keys)
-            if size(tile.stayed):
-                self._stayed_leave(tile)
-            else:
-                here.sums_of_keys_begin(tile.keys)
+            begun = self._come(tile)
             with (
                 row_buffers(problem, problem.group, here.fast) as room,
                 here.fast.scratch("dQ", problem.group, problem.depth) as hand,
             ):
                 for position in tile.passing:
+                    begun = self._begin_keys(slice(begun, min(int(self._band.end_key(position)), tile.keys.stop)))
                     self._pass_by(position, tile.keys, room, hand)
+                self._begin_keys(slice(begun, tile.keys.stop))
             if size(tile.leaves):
                 here.give_way_to_rows(tile.leaves, tile.keys, self._placed(tile.leaves), first=first)
             else:
                 here.sums_of_keys_leave(tile.keys)
                 here.keys_leave(tile.keys)
             problem.advance(size(tile.keys))
+
+    def _come(self, tile: TurningTile) -> int:
+        """Keys come; dK and dV of those up to one begin, and of the first tile dQ of rows that do not pass."""
+        here, keys = self._here, tile.keys
+        if keys.start == 0:
+            here.first_keys_come(keys)
+            passing = set(tile.passing)
+            for position in range(self._own, int(self._band.rows)):
+                if position not in passing:
+                    here.sums_of_rows_begin(slice(position, position + 1), first=True)
+        else:
+            here.keys_come(keys)
+        if size(tile.stayed):
+            self._stayed_leave(tile)
+            return int(keys.stop)
+        return int(keys.start)
+
+    def _begin_keys(self, keys: slice) -> int:
+        """dK and dV of keys begin when a row comes that needs them."""
+        if keys.stop > keys.start:
+            self._here.sums_of_keys_begin(keys)
+        return int(max(keys.start, keys.stop))
 
     def _stayed_leave(self, tile: TurningTile) -> None:
         """Positions that stayed meet the keys of a tile that they need, and go; all of them are done, or none is."""
@@ -131,12 +150,17 @@ class _Turns:
         here, problem, fast, first = self._here, self._here.problem, self._here.fast, keys.start == 0
         one, end, own = slice(position, position + 1), int(self._band.end_key(position)), position >= self._own
         done, named = end <= keys.stop, here.named(one)
-        all_here = first and done and not self._band.is_dense
-        with loaded_rows(problem, room, named, None if first else here.delta, sums=not all_here) as rows:
+        all_here, delta = first and done and not self._band.is_dense, None if first else here.delta
+        queries = here.stayed(position) if first else None
+        with loaded_rows(problem, room, named, delta, sums=not all_here, queries=queries) as rows:
             if all_here:
                 here.make_statistics(rows, slice(0, end))
             elif first:
                 here.make_delta(rows)
+            if queries is not None:
+                here.stayed_leaves(position)
+            if first and own:
+                here.sums_of_rows_begin(one, first=True)
             dQ = here.dQ.over(here.at(one), here.depths) if own else hand.zeros(named, here.depths)
             if not (first or own):
                 fast.load(here.partial, dQ)

@@ -7,6 +7,7 @@ import numpy as np
 from attenio.masks.patterns.pattern import Counts
 from attenio.planning.plan import Dataflow
 from attenio.planning.problems.counting import seen_by
+from attenio.planning.sweeping import first_tiles
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
 from attenio.planning.sweeping.columns import tile_columns
 from attenio.planning.sweeping.forms import ROUNDING, Plans, floors, plans, promising
@@ -16,11 +17,14 @@ from attenio.planning.training import Saved
 from attenio.planning.words.backward.tiled_products import reading_forms
 from attenio.planning.words.causal_sums import CausalSums, Sizes, held_words
 from attenio.planning.words.dataflows import forms_of
+from attenio.planning.words.first_tile import FEW
 from attenio.planning.words.form import Form, KeptTile
 from attenio.planning.words.standard import forms as standard_forms
 from attenio.workload import Direction
 
 _Passes = tuple[Solution, Solution]
+# Cases of first tiles that are looked at together: many sizes are tried of each.
+_AT_ONCE = 256
 
 
 @dataclass
@@ -73,6 +77,12 @@ def _offer_outputs(cases: Cases, best: _Steps) -> None:
         index = np.flatnonzero(may & (keys_stay == with_keys))
         if index.size:
             _offer_outputs_of(take(cases, index), best, index, with_keys=with_keys)
+    staircase = may & keys_stay & cases.kind.staircase & (cases.rows == cases.keys) & (cases.rows > 1)
+    for of_few_keys in (True, False):
+        index = np.flatnonzero(staircase & ((cases.keys <= FEW) == of_few_keys))
+        for part in np.array_split(index, -(-index.size // _AT_ONCE) or 1):
+            if part.size:
+                _offer_first_tiles(take(cases, part), best, part)
 
 
 def _offer_outputs_of(cases: Cases, best: _Steps, index: Ints, *, with_keys: bool) -> None:
@@ -85,6 +95,16 @@ def _offer_outputs_of(cases: Cases, best: _Steps, index: Ints, *, with_keys: boo
     stay = np.minimum(beside // each, rows) * each
     extra = (-cases.keys * (cases.d + cases.value_dim) if with_keys else _statistics(cases)) - stay
     best.offer(index[some], Saved.OUTPUTS, take((forward, backward), some), extra[some], stay[some])
+
+
+def _offer_first_tiles(cases: Cases, best: _Steps, index: Ints) -> None:
+    """Offer passes between which keys of a first tile stay with the last rows, in causal cases of few keys or many."""
+    few, some = first_tiles.best_steps(cases)
+    if some.size:
+        index = index[some]
+        extra = _statistics(take(cases, some)) - few.staying.words(*take((cases.d, cases.value_dim), some))
+        beside = few.peak - np.maximum(few.forward.peak, few.backward.peak)
+        best.offer(index, Saved.OUTPUTS, (few.forward, few.backward), extra, np.maximum(beside, 0))
 
 
 def _ring(cases: Cases, dataflow: Dataflow) -> Solution:

@@ -135,9 +135,9 @@ def best_of_few_tiles(
     of_one = np.ones(np.broadcast_shapes(np.shape(keys), np.shape(fast_words)), dtype=np.int64)
     tiles = np.multiply.outer(np.arange(fewest, MOST_TILES + 1, dtype=np.int64), of_one)
     every = np.arange(FEW + 1, dtype=np.int64)
-    tried = np.multiply.outer(every[1:], 0 * tiles + 1) if few else _tiles_tried(phase, shape, fast_words, tiles)
+    tried = np.multiply.outer(every[1:], 0 * tiles + 1) if few else tiles_tried(phase, shape, fast_words, tiles)
     tile = np.maximum(np.minimum(tried, ceil_div(keys, tiles)), 1)
-    room = _Room(phase, shape, fast_words, tile, np.maximum(keys - tiles * tile, 0))
+    room = RoomOfTiles(phase, shape, fast_words, tile, np.maximum(keys - tiles * tile, 0))
     words, stay, sums = room.words(np.multiply.outer(every, 0 * tile + 1) if few else room.exchanges_tried())
     flat = words.reshape(-1, *of_one.shape)
     place = np.argmin(flat, axis=0), *np.indices(of_one.shape)
@@ -147,7 +147,7 @@ def best_of_few_tiles(
     return flat[place], Sizes(tile, last, sums, stay)
 
 
-class _Room(NamedTuple):
+class RoomOfTiles(NamedTuple):
     """Tiles with what is left for the last keys, and the room beside them."""
 
     phase: CausalSums
@@ -197,7 +197,7 @@ class _Room(NamedTuple):
         return np.where(sums >= 0, words, NEVER), stay, sums
 
 
-def _tiles_tried(phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts, tiles: Ints) -> Ints:
+def tiles_tried(phase: CausalSums, shape: tuple[Ints, Ints], fast_words: Counts, tiles: Ints) -> Ints:
     """About where words bend as a function of the keys of so many tiles."""
     room = phase.room
     (_, keys), free = shape, fast_words - room.beside

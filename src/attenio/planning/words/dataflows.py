@@ -122,6 +122,8 @@ def form_with(sizes: Sizes, dataflow: Dataflow, tiles: Tiles) -> Form:
         return kept_keys.form_at(sizes, tiles["value_columns"])
     if dataflow is Dataflow.KEPT_ROW_GRADIENTS and "value_columns" in tiles:
         return kept_row_gradients.form_at(sizes, tiles["value_columns"])
+    if dataflow is Dataflow.FUSED_VALUES and "value_columns" in tiles:
+        return fused_values.form_at(sizes, tiles["value_columns"])
     known = known_forms(dataflow, sizes)
     if dataflow is Dataflow.TILED_PRODUCTS and "gradient_keys" in tiles:
         known = tiled_products.reading_forms(sizes)
