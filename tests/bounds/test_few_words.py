@@ -28,7 +28,7 @@ def test_no_game_sees_more_triangles_for_a_word_and_one_sees_as_many(fast_words:
     assert not sees_no_more(fast_words, share * Fraction(99, 100))[0]
 
 
-def test_no_game_in_six_words_sees_more_triangles_than_it_costs() -> None:
+def test_no_game_in_six_words_sees_more_triangles_than_nine_tenths_of_its_cost() -> None:
     assert sees_no_more(6, PRODUCTS_FOR_A_WORD[6])[0]
 
 

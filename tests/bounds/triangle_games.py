@@ -6,8 +6,8 @@ says whether, in a fast memory of so many words, a game ever sees more than the 
 
 Points are left, right or colours; a sum joins left and right and costs 2, a factor joins either of them and a colour
 and costs 1. A line comes in the place of another if there are as many as words; a sum may come first and take its place
-after. A triangle is seen when its sides are there together, and again only if fewer than two of them were there at some
-time since.
+after. A triangle is seen when its sides are there together, and again only if at some time since fewer than two of them
+were there, and not both its sum and a factor of its colour.
 """
 
 import sys
@@ -22,8 +22,11 @@ from attenio.bounds.few_words import PRODUCTS_FOR_A_WORD
 
 Line = tuple[int, int, int]  # its kind, which is that of the point that it lacks, and the points at its ends
 Triangle = tuple[int, int, int]  # its left, its right and its colour
-State = tuple[frozenset[Line], frozenset[Triangle]]  # lines that are there, and triangles seen with two sides there
+State = tuple[frozenset[Line], frozenset[Triangle]]  # lines that are there, and triangles that are not seen again
 SUM = 2
+# In so many words triangles are remembered by their sums. Elsewhere games see no more than is claimed without it too,
+# and there are fewer states.
+REMEMBERED_BY_SUMS = 6
 
 
 def sides(triangle: Triangle) -> tuple[Line, Line, Line]:
@@ -48,9 +51,16 @@ def triangles(lines: frozenset[Line]) -> frozenset[Triangle]:
     )
 
 
-def without(state: State, gone: tuple[Line, ...]) -> State:
+def without(state: State, gone: tuple[Line, ...], words: int) -> State:
+    """What is left: a triangle is forgotten where two sides go, unless its sum and a factor of its colour stay."""
     lines = state[0].difference(gone)
-    return lines, frozenset([each for each in state[1] if len(lines.intersection(sides(each))) > 1])
+    colours = {end for kind, _, end in lines if kind != SUM and words == REMEMBERED_BY_SUMS}
+    left = []
+    for each in state[1]:
+        first, second, total = (side in lines for side in sides(each))
+        if first + second + total > 1 or (total and each[2] in colours):
+            left.append(each)
+    return lines, frozenset(left)
 
 
 @lru_cache(maxsize=2**16)  # most states follow one state in many ways
@@ -103,20 +113,22 @@ def following(state: State, words: int, affordable: float, price: float) -> Iter
         points[2 if kind != SUM else 1].add(b)
     fresh = 1 + max((point for some in points for point in some), default=0)
     # what goes may be a side that comes again, so that triangles are seen again
-    leaving = [
-        (cost(gone), *without(state, gone))
-        for gone in chain.from_iterable(combinations(lines, count) for count in range(len(lines) + 1))
-    ]
+    goes = chain.from_iterable(combinations(lines, count) for count in range(len(lines) + 1))
+    parts = sorted(((cost(gone), gone) for gone in goes), key=lambda part: part[0])
+    known_after: dict[tuple[Line, ...], State] = {}
     for triangle in product(*(sorted(some | {fresh + kind}) for kind, some in enumerate(points))):
         wanted = sides(triangle)
         most = affordable + price * len(triangles(lines.union(wanted)))
-        for paid, left, known in leaving:
-            if paid >= most or triangle in known:
-                continue
+        for paid, gone in parts:
+            if paid >= most:
+                break
+            if gone not in known_after:
+                known_after[gone] = without(state, gone, words)
+            left, known = known_after[gone]
             lacks = [side for side in wanted if side not in left]
             # a sum that comes may take the place of a line after its triangles are seen
             more = any(side[0] == SUM for side in lacks)
-            if not lacks or len(left) + len(lacks) > words + more:
+            if not lacks or triangle in known or len(left) + len(lacks) > words + more:
                 continue
             there = left.union(lacks)
             now = triangles(there)
@@ -125,7 +137,7 @@ def following(state: State, words: int, affordable: float, price: float) -> Iter
                 yield after, new, paid
             else:
                 for last in there:
-                    yield without(after, (last,)), new, paid + cost((last,))
+                    yield without(after, (last,), words), new, paid + cost((last,))
 
 
 def sees_no_more(words: int, share: Fraction) -> tuple[bool, int]:

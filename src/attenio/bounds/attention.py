@@ -238,8 +238,9 @@ def ordinary_words(  # noqa: PLR0913 - a point of a sweep has this many coordina
     not asked, as score epochs or gradient rows say as much. Not among them are step-in-order, which
     ``words_in_order`` makes of the bounds of both passes, row-sums, few-words and held-scores, which count rows
     (``row_sum_words``, ``few_word_words``, ``held_score_words``), passing-sums, which count entries
-    (``passing_sum_words``), mask-edges and tiles-at-edges (``raised_at_edges``, ``words_at_edges``), single-stays and
-    short-periods (``words_again_of_band`` and ``words_over_periods`` besides the compulsory ones).
+    (``passing_sum_words``), mask-edges, tiles-at-edges and held-scores at edges (``raised_at_edges``,
+    ``words_at_edges``, ``held_words_at_edges``), single-stays and short-periods (``words_again_of_band`` and
+    ``words_over_periods`` besides the compulsory ones).
 
     >>> ordinary_words(np.array([1e3, 1e9]), 1e8, 64.0, 64.0, 65536.0).tolist()
     [25065232.0, 1000000000.0]

@@ -14,7 +14,7 @@ PRODUCTS_FOR_A_WORD = {
     3: Fraction(1, 2),
     4: Fraction(2, 3),
     5: Fraction(3, 4),
-    6: Fraction(1),
+    6: Fraction(9, 10),
     7: Fraction(1),
     8: Fraction(1),
 }
@@ -40,8 +40,8 @@ def few_word_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats, f
 def few_words(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
     """The floor under every forward pass in up to eight words of one fast memory; nothing for larger ones.
 
-    Theorem: words >= Z (d+dv)/r - 3 Z - R dv for R rows and d >= M + 3, with r = 1/2, 2/3, 3/4 and 1 products for
-    a word in 3, 4, 5 and 6 to 8 words.
+    Theorem: words >= Z (d+dv)/r - 3 Z - R dv for R rows and d >= M + 3, with r = 1/2, 2/3, 3/4, 9/10 and 1 products
+    for a word in 3, 4, 5, 6 and 7 or 8 words.
     Assumes: as fused epochs.
     Regime: up to eight words.
     Proof: docs/theory/few_words.md

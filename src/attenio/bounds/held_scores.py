@@ -1,26 +1,100 @@
 """Held scores: a score that never leaves a small fast memory makes outputs come and go in its place."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from attenio.bounds.epochs import whole_words
 from attenio.bounds.floats import Floats, any_of, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength
+from attenio.bounds.mask_edges import Edges, edges_of
 from attenio.workload import Workload
 
 # With all weights up to the root of two, epochs of twice the fast memory M serve up to M = d²/2.
 _TWICE = 0.5
 # With that root alone, epochs of 9M/5 serve up to M = 7d²/10, and do no more than 1.045 M^(3/2).
 _SHORTER, _LENGTH, _WORK = 0.7, 1.8, 1.045
+# What an output does at most at its first stay, for a weight of which the square is 2, where that stay is free.
+FIRST = 0.4
+_EIGHTHS = 8.0
+# What a score at an edge counts among those within: no more than the root of a half.
+_WITHIN = 0.7071
+# Where no score is within, none is at an edge.
+_TINY = 1e-9
 
 
-def work_of_epoch(more: Floats) -> Floats:
-    """The most an epoch of about 2M ticks does, over M^(3/2), if products of held scores weigh root(1 + more).
+class Longer(NamedTuple):
+    """Epochs with outputs whose first stay is free, of so many fast memories, in up to ``most`` d² words.
+
+    They serve for squared weights of 1 and so many eighths or more, up to 2, and where edges of masks are worth up to
+    a share ``beyond`` of fast memory and that. An epoch does up to ``slack`` times what is said of it.
+    """
+
+    budget: float
+    most: float
+    eighths: float
+    beyond: float
+    slack: float
+
+
+# Each is a theorem for every whole number of eighths.
+BEYOND = 0.02
+LONGER = (
+    Longer(3.5, 0.37, 2.0, BEYOND, 1.0002),
+    Longer(3.25, 0.42, 2.0, BEYOND, 1.0002),
+    Longer(3.0, 0.51, 3.0, BEYOND, 1.0002),
+    Longer(2.75, _SHORTER, _EIGHTHS, 0.0, 1.004),
+)
+
+
+def work_of_epoch(more: Floats, budget: float = 3.0) -> Floats:
+    """The most an epoch of so many fast memories does, over M^(3/2), if products of held scores weigh root(1 + more).
 
     >>> [round(work_of_epoch(more), 4) for more in (0.0, 0.5, 1.0)]
     [1.0, 1.0632, 1.1279]
     """
-    pairs = 0.5 + root(9.0 - 3.0 * more) / 6.0
-    return root(pairs) * (3.0 - pairs) / 2.0 + more / (8.0 * root(pairs))
+    pairs = (budget + root(budget * budget - 3.0 * more)) / 6.0
+    return root(pairs) * (budget - pairs) / 2.0 + more / (8.0 * root(pairs))
+
+
+class Scores(NamedTuple):
+    """Scores at no edge of a mask and at one, what products of the latter weigh, and what an epoch gains by edges."""
+
+    within: Floats
+    at_edges: Floats
+    weight: Floats
+    beyond: Floats
+
+
+def longer_epoch_words(scores: Scores, rows: Floats, d: Floats, value_dim: Floats, fast_words: Floats) -> Floats:
+    """The bound of longer epochs, with outputs whose first stay is free, in whole words."""
+    room, square = fast_words + scores.beyond, d * d
+    small = (room <= _SHORTER * square) & (scores.beyond <= BEYOND * room)
+    if not any_of(small):
+        return where(small, 0.0, 0.0)
+    best: Floats = 0.0
+    for epoch in LONGER:
+        length = rounded_down(epoch.budget * room - scores.beyond - fast_words) - 1.0
+        serves = (room <= epoch.most * square) & (scores.beyond <= epoch.beyond * room) & (length >= fast_words)
+        # about the weight that makes up for the word that a held score does not move
+        weight = 1.0 + root(room) * (work_of_epoch(0.5 + 0.0 * room, epoch.budget) / (epoch.budget - 1.0)) / value_dim
+        eighths = smaller(larger(rounded_down(_EIGHTHS * (weight * weight - 1.0)), epoch.eighths), _EIGHTHS)
+        for more in (eighths / _EIGHTHS, smaller(eighths + 1.0, _EIGHTHS) / _EIGHTHS):
+            rate = length / (epoch.slack * work_of_epoch(more, epoch.budget) * room * root(room))
+            words = _with_first_stays(scores, (rows, d, value_dim), (room, length - fast_words), (rate, more))
+            best = larger(best, where(serves & (words > fast_words), words, 0.0))
+    return best
+
+
+def _with_first_stays(
+    scores: Scores, sizes: tuple[Floats, Floats, Floats], words: tuple[Floats, Floats], each: tuple[Floats, Floats]
+) -> Floats:
+    """Words for the best number of scores that are held, of epochs that take so many words a product."""
+    (rows, d, value_dim), (room, lost), (rate, more) = sizes, words, each
+    within, at_edges, weight, _ = scores
+    gained = rate * (root(1.0 + more) - 1.0) * value_dim
+    held = within * larger(1.0 - gained, 0.0) + at_edges * larger(1.0 - weight * gained, 0.0)
+    first = rate * FIRST * more * root(room) * (rows * value_dim)
+    return whole_words(rate * ((within + weight * at_edges) * (d + value_dim)), held + first + lost)
 
 
 def _weights(d: Floats, value_dim: Floats, fast_words: Floats) -> Floats:
@@ -48,7 +122,7 @@ def held_score_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats,
     small = fast_words <= _SHORTER * d * d
     if not any_of(small):
         return where(small, 0.0, 0.0)
-    best: Floats = 0.0
+    best = longer_epoch_words(Scores(scores, 0.0 * scores, 1.0, 0.0 * fast_words), rows, d, value_dim, fast_words)
     for serve, length, weight, work in _epochs(d, value_dim, fast_words):
         lost = rows * value_dim + length - fast_words
         none_held = whole_words(length * (scores * (d + value_dim) / work), lost)
@@ -57,24 +131,38 @@ def held_score_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats,
     return best
 
 
+def held_words_at_edges(edges: Edges, sizes: tuple[Floats, Floats, Floats]) -> Floats:
+    """The same with edges of a mask, for the widths d and dv and the words of fast memory."""
+    (d, value_dim, fast_words), at_edges = sizes, edges.length
+    corner, within = 2.0 * edges.count * edges.sharing, edges.scores - (1.0 - _WITHIN) * at_edges
+    weight = (fast_words + 1.0) * at_edges / larger(corner * within, _TINY)
+    # edges may not be worth more than a share
+    weight = smaller(weight, root((1.0 - 1e-9) * BEYOND / (1.0 - BEYOND) * fast_words / larger(corner, 1.0)))
+    scores = Scores(edges.scores - at_edges, at_edges, _WITHIN + weight, corner * weight * weight)
+    words = longer_epoch_words(scores, edges.rows, d, value_dim, fast_words)
+    return where(edges.deepest >= 1.0, words, 0.0)
+
+
 def held_scores(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
     """What both products take in up to 7d²/10 words of one fast memory; nothing for larger ones.
 
     Theorem: for M <= d²/2, T = 2M - 1, 1 <= w <= √2 and R rows, words >= T Z (d+dv)/W - R dv - (T-M) or
     T Z (d + w dv)/W - Z - R dv - (T-M), whichever is less, with W from M^(3/2) for w = 1 to 1.128 of it for √2.
+    Longer epochs, of up to 7M/2, with outputs whose first stay is free lose less than R dv, and count edges of a mask.
     Assumes: as fused epochs.
     Regime: up to 7d²/10 words; ahead of fused epochs from some 60 words on.
     Proof: docs/theory/held_scores.md
 
     >>> [bound.words for words in (1024, 2048, 4096) for bound in held_scores(Workload(n=8192, d=64), words)]
-    [497457417, 337872799]
+    [502822846, 337872799]
     """
     if fast_words > _SHORTER * workload.d**2:
         return ()
-    sizes = float(workload.scores), float(workload.touched_rows), float(workload.d), float(workload.value_dim)
+    widths, edges = (float(workload.d), float(workload.value_dim), float(fast_words)), edges_of(workload)
+    words = held_score_words(float(workload.scores), float(workload.touched_rows), *widths)
     bound = LowerBound(
         theorem="held-scores",
-        words=int(held_score_words(*sizes, float(fast_words))),
+        words=int(larger(words, held_words_at_edges(edges, widths)) if edges is not None else words),
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
         regime="fast memory up to 7d²/10: scores move, or outputs come and go",

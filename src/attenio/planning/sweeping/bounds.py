@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from attenio.bounds import ordinary_words
 from attenio.bounds.backward import gradient_words, passing_sum_words, words_in_order
 from attenio.bounds.few_words import few_word_words
-from attenio.bounds.held_scores import held_score_words
+from attenio.bounds.held_scores import held_score_words, held_words_at_edges
 from attenio.bounds.mask_edges import Edges, may_be_ahead, most_at_edges, raised_at_edges
 from attenio.bounds.row_sums import row_sum_words
 from attenio.bounds.short_periods import words_over_periods
@@ -112,8 +112,10 @@ class _Asked:
         for each in passes:
             near = np.flatnonzero(may_be_ahead_in_small(sizes, each))
             if near.size:
-                d, value_dim, fast_words = (size[near] for size in sizes)
-                words = words_at_edges(self._edges(index[near]), (d, value_dim, fast_words), each, saved=saved)
+                edges, of_some = self._edges(index[near]), take(sizes, near)
+                words = words_at_edges(edges, of_some, each, saved=saved)
+                if each is Direction.FORWARD:
+                    words = np.maximum(words, held_words_at_edges(edges, of_some))
                 least_words[index[near]] = np.maximum(least_words[index[near]], words)
         return least_words
 

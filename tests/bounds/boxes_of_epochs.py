@@ -1,0 +1,108 @@
+"""Boxes of all epochs with held scores: pairs, fresh pairs, the words of a column, and outputs that are there first.
+
+No epoch in a box does more than its corner says, and boxes are cut in two as long as that is more than granted.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attenio.bounds.held_scores import FIRST, Longer, work_of_epoch
+
+Floats = NDArray[np.float64]
+
+
+def of_values(y: Floats, first: Floats) -> Floats:
+    """The root of the most outputs times values in y words, if so many outputs cost one word and the others two."""
+    between = np.sqrt(np.maximum(y - first, 0) * first)
+    return np.where(y >= 3 * first, (y + first) / np.sqrt(8), np.where(y >= 2 * first, between, y / 2))
+
+
+def most_in(boxes: Floats, memory: float, budget: float, more: float, *, affine: bool) -> Floats:
+    """No epoch with its pairs, its fresh pairs, the words of a column and its first outputs in a box does more.
+
+    Words are in d², those of a column in d. Beyond what makes a product of scores for every pair they go to values.
+    """
+    (z, most_z), (f, most_f), (w, most_w), (first, most_first) = boxes
+    w = np.maximum(w, 2 * f)
+    y = np.maximum(budget - z - w, 0)
+    sides, most_sides, v = np.sqrt(z), np.sqrt(most_z), most_z + most_f**2
+    chord = np.minimum(most_w, 2 * most_sides) * (most_sides + f) / 2 - f * most_sides
+    few = np.minimum(chord, most_z) + np.sqrt(v) * np.maximum(most_w - 2 * sides, 0) / 2
+    many = most_z + np.sqrt(v) * np.maximum(most_w - 2 * f, 0) / 2
+    scores = np.where(most_f <= sides, few, np.where(f >= most_sides, many, np.maximum(few, many)))
+    held = np.minimum(most_z, memory - first) + most_f**2
+    if affine:
+        share = np.minimum(held / (2 * np.sqrt(np.maximum(z + f**2, 1e-300))), np.sqrt(v) / 2)
+        outputs = np.sqrt(v) * y / 2 + more * np.minimum(most_first, y / 2) * share
+    else:
+        outputs = np.sqrt(v + more * held) * of_values(y, most_first)
+    proved = (z + 2 * sides >= budget) & (most_f <= sides)
+    none = (most_w < 2 * f) | (z + w > budget)
+    return np.where(proved | none, 0.0, scores + outputs)
+
+
+def with_first_stays(y: Floats, first: Floats, pairs: Floats, price: float) -> Floats:
+    """The most of ``pairs`` times that if any others may cost one word as well, for a price."""
+    share = price / np.maximum(pairs, 1e-12)
+    sine = share / np.sqrt(1 + share**2)
+    best = y / 2 * (1 - sine)
+    more = pairs * y / 2 * np.sqrt(1 - sine**2) - price * (best - first)
+    return np.where((share < 8**-0.5) & (first < best), more, pairs * of_values(y, first))
+
+
+def most_in_longer(boxes: Floats, epoch: Longer, more: float) -> Floats:
+    """The same for longer epochs, where z counts what edges are worth as well, and that is as much as it may be."""
+    (z, most_z), (f, most_f), (w, most_w), (first, most_first) = boxes
+    memory, budget = epoch.most, epoch.most * epoch.budget
+    beyond = epoch.beyond * memory
+    w, z = np.maximum(w, 2 * f), np.maximum(z, beyond)
+    y, sides, most_sides = np.maximum(budget - z - w, 0), np.sqrt(z), np.sqrt(most_z)
+    pairs, most_pairs = np.maximum(z - beyond, 0), np.maximum(most_z - beyond, 0)
+    inner, most_inner, v = np.sqrt(pairs), np.sqrt(most_pairs), most_z + most_f**2
+    within = np.minimum(most_w, 2 * most_inner)
+    lacking = f * (most_sides - np.sqrt(f**2 + beyond)) * (most_inner - within / 2) / np.maximum(most_inner - f, 1e-12)
+    few = most_sides * within / 2 - np.where(f < most_inner, lacking, 0)
+    few = few + np.sqrt(v) * np.maximum(most_w - 2 * inner, 0) / 2
+    beyond_pairs = most_pairs + np.sqrt(beyond * np.maximum(most_f**2 - most_pairs, 0))
+    many = np.where(most_f <= most_sides, most_sides * most_f, beyond_pairs)
+    many = many + np.sqrt(v) * np.maximum(most_w - 2 * f, 0) / 2
+    scores = np.where(most_f <= inner, few, np.where(f >= most_inner, many, np.maximum(few, many)))
+    held = np.minimum(most_z, memory - first) + most_f**2
+    outputs = with_first_stays(y, most_first, np.sqrt(v + more * held), FIRST * more * np.sqrt(memory))
+    slope = (inner + f) / (most_sides + np.sqrt(most_f**2 + beyond))
+    proved = (most_f <= inner) & (2 * inner >= most_w)
+    proved &= most_f * y <= slope * (2 * inner - most_w) * np.maximum(sides, 1e-12)
+    none = (most_w < 2 * f) | (z + w > budget) | (most_z < beyond)
+    return np.where(proved | none, 0.0, scores + outputs)
+
+
+def longer_does_no_more(epoch: Longer, more: float) -> bool:
+    """Whether boxes all do no more in the end than is said of a longer epoch."""
+    granted = epoch.slack * work_of_epoch(more, epoch.budget) * epoch.most**1.5
+    budget = epoch.most * epoch.budget
+    boxes = np.array([[0, budget], [0, budget / 2], [0, budget], [0, epoch.most]])[:, :, None]
+    while boxes.shape[2]:
+        if boxes.shape[2] > 2**20:
+            return False
+        boxes = in_halves(boxes[:, :, most_in_longer(boxes, epoch, more) > granted])
+    return True
+
+
+def in_halves(boxes: Floats) -> Floats:
+    """Boxes that are cut in two in every direction."""
+    for axis in range(4):
+        middle, low, high = boxes[axis].mean(axis=0), boxes.copy(), boxes.copy()
+        low[axis, 1], high[axis, 0] = middle, middle
+        boxes = np.concatenate((low, high), axis=2)
+    return boxes
+
+
+def does_no_more(case: tuple[float, float], more: float, granted: float, *, affine: bool) -> bool:
+    """Whether boxes, cut in two in every direction as long as they may do more, all do no more in the end."""
+    memory, budget = case[0], case[1] * case[0]
+    boxes = np.array([[0, budget], [0, budget / 2], [0, budget], [0, memory]])[:, :, None]
+    while boxes.shape[2]:
+        if boxes.shape[2] > 2**21:
+            return False
+        boxes = in_halves(boxes[:, :, most_in(boxes, memory, budget, more, affine=affine) > granted * memory**1.5])
+    return True
