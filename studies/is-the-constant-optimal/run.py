@@ -189,8 +189,10 @@ class Results:
     def __init__(self, limit: float) -> None:
         self.kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"games": [], "row_games": []}
         self.limit = limit
-        known = self.kept["games"]
-        self.games = {_key(row): row for row in known if row["optimal"] or row["limit_seconds"] >= limit}
+        known = {_key(row): row for row in self.kept["games"]}
+        # Games that were tried for less time stay in the file until they are tried again.
+        self.games = {key: row for key, row in known.items() if row["optimal"] or row["limit_seconds"] >= limit}
+        self.others = {key: row for key, row in known.items() if key not in self.games}
         self.lock = Lock()
 
     def known(self, question: Question) -> dict[str, Any] | None:
@@ -205,7 +207,7 @@ class Results:
 
     def write(self) -> None:
         """Write all that is known."""
-        self.kept["games"] = list(self.games.values())
+        self.kept["games"] = list({**self.others, **self.games}.values())
         made_by = {**asdict(provenance()), "platform": platform.machine(), "python": platform.python_version()}
         write_atomically(RESULTS, json.dumps({**self.kept, "provenance": made_by}, indent=1) + "\n")
 
@@ -284,7 +286,7 @@ def main() -> None:
     if not arguments.only_text:
         solve_whole_rows(results.kept["row_games"], results.write_row_games)
         solve_all(results)
-        results.games = {key: compared(row) for key, row in results.games.items()}
+        results.games = {key: compared(row) for key, row in {**results.others, **results.games}.items()}
         results.write()
     write_atomically(RESULTS.with_name("answer.md"), answer(results.kept))
     write_atomically(RESULTS.with_name("figure.svg"), figure(results.kept["games"]))
