@@ -47,7 +47,7 @@ def extent_of(kind: ForwardKind, processors: int) -> Extent:
     own = kind.d, kind.width
     if not kind.repeats:
         return Extent(kind.batch_heads, kind.queries, kind.keys, kind.band, own)
-    band = Band() if kind.band.is_dense else Band(above=0)
+    band = Band(packed=True) if kind.band.packed else Band() if kind.band.is_dense else Band(above=0)
     length = _SHORT if max(kind.queries, kind.keys) <= 2 * _SHORT else _LONG
     return Extent(_MANY * processors, length, length, band, own)
 
@@ -110,7 +110,7 @@ def ordered_tiles(
 def _of_packed(measured: list[HopperTiles]) -> list[HopperTiles]:
     """Tiles that packed sequences take. In CUDA C++ programs take row tiles as they are free, those first that see most
     keys; blocks of a cluster would need one list, and Gluon's have lists that know nothing of the sequences."""
-    able = [tiles for tiles in measured if isinstance(tiles, CudaTiles) and tiles.cluster == 1]
+    able: list[HopperTiles] = [each for each in measured if isinstance(each, CudaTiles) and each.cluster == 1]
     return able or measured
 
 
