@@ -73,6 +73,16 @@ def test_ends_bounds_and_rows_are_those_of_torch(lengths, window, is_causal, bat
     assert all(torch.equal(each[~unseen], other[~unseen]) for each, other in zip(rows, right[1:], strict=True))
 
 
+@pytest.mark.parametrize("per_tile, seed", [(1, 0), (2, 1), (3, 2)])
+def test_of_many_row_tiles_those_first_whose_keys_are_furthest_apart(per_tile, seed):
+    """More than one program orders and more than it compares with at a time, many of them as long as others."""
+    drawn = torch.Generator().manual_seed(seed)
+    ends = torch.randint(0, 90, (1, 601, 4), generator=drawn, dtype=torch.int32)
+    none = torch.zeros(1, 1, dtype=torch.int32)
+    mine = range_kernels.longest_first(ends, per_tile)
+    assert torch.equal(mine, VisibleKeys(none, none, ends).longest_first(64 * per_tile))
+
+
 def test_rows_of_lengths_that_could_not_be_read_see_nothing():
     pair = (torch.tensor([0, 5, 9], dtype=torch.int32),) * 2
     mine = segments.on_gpu(*pair, 12, (-1, -1), is_causal=True)
