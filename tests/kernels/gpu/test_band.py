@@ -41,3 +41,4 @@ def test_packed_sequences_are_never_dense_and_their_spans_leave_no_row_out():
     assert band == Band(-FAR, FAR, packed=True)
     assert band.cuts_before and not band.is_dense and band.masks(4, 4, 4)
     assert band.spans(4, 4, 2, 2) == (range(4), range(4))
+    assert not band._replace(above=0).is_causal  # keys before a row's own are hidden, too

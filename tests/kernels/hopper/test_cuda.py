@@ -12,7 +12,7 @@ from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper import candidates, forward
-from attenio.kernels.hopper.cuda import compiler
+from attenio.kernels.hopper.cuda import attenio, compiler
 from attenio.kernels.hopper.cuda.attenio import constants_of, products_of
 from attenio.kernels.hopper.cuda.compiler import CompileError
 from attenio.kernels.hopper.cuda.key_stationary import WIDTHS as WIDTHS_OF_GRADIENTS
@@ -101,6 +101,30 @@ def test_in_clusters_the_producer_alone_spills(tmp_path):
     found = cuda_instructions(source("attenio", "bf16", constants, products_of(tiles.key_tile, 256)), tmp_path)
     assert found.pop("LDL", 0) < 16 and found.pop("STL", 0) < 16  # consumers' arrays would take hundreds
     assert set(found) == {f"HGMMA.64x{tiles.key_tile}x16", "HGMMA.64x256x16"}
+
+
+@pytest.mark.parametrize("widths", [(64, 64), (128, 128), (256, 256)], ids=str)
+def test_of_packed_sequences_the_producer_alone_spills(widths, tmp_path):
+    from offline_compiler import cuda_instructions
+
+    tiles = cuda_tiles(*widths)[0]
+    constants = dict(constants_of(tiles, widths, widths, Band(packed=True), 1000))
+    found = cuda_instructions(source("attenio", "bf16", constants, products_of(tiles.key_tile, widths[1])), tmp_path)
+    assert found.pop("LDL", 0) < 64 and found.pop("STL", 0) < 64  # consumers' arrays would take hundreds
+    assert set(found) == {f"HGMMA.64x{tiles.key_tile}x16", f"HGMMA.64x{widths[1]}x16"}
+
+
+@pytest.mark.parametrize("widths", WIDTHS, ids=str)
+def test_what_a_producer_tells_consumers_of_packed_sequences_fits_an_sm_as_well(monkeypatch, widths):
+    taken = []
+    monkeypatch.setattr(attenio, "CudaLauncher", lambda kernel: taken.append(kernel.shared_bytes))
+    for tiles in cuda_tiles(*widths):
+        if tiles.cluster == 1:
+            constants = constants_of(tiles, widths, widths, Band(packed=True), 1000)
+            attenio.launcher_of.__wrapped__("bf16", tiles, constants, torch.device("cpu"))
+            more = taken[-1] - tiles.shared_bytes(*widths)
+            assert more == 4 * 8 * tiles.consumers * tiles.query_buffers  # ENTRIES of NUMBERS, as in the kernel
+            assert tiles.blocks * (taken[-1] + 1024) <= SHARED_BYTES + 1024
 
 
 @pytest.mark.parametrize("d", WIDTHS_OF_GRADIENTS)

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 
 from attenio.kernels.gpu.band import Band
+from attenio.kernels.hopper.candidates import candidates
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, cuda_tiles
+from attenio.kernels.hopper.kind import ForwardKind
 from attenio.kernels.hopper.ranking import Extent, TileTimes, ordered_tiles, predicted_us, ranked_tiles
 from attenio.kernels.hopper.schedule import key_tiles, schedule
 from attenio.kernels.hopper.tiles import computed_width, hopper_tiles, possible_tiles
@@ -117,3 +120,13 @@ def test_packed_sequences_take_tiles_of_cuda_that_come_alone_and_gluons_where_th
     with_cuda, without = (ordered_tiles(d, d, extent, PROCESSORS, cuda=cuda) for cuda in (True, False))
     assert with_cuda and all(isinstance(each, CudaTiles) and each.cluster == 1 for each in with_cuda)
     assert without and not any(isinstance(each, CudaTiles) for each in without)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("d", [64, 168, 184, 200, 248])
+@pytest.mark.parametrize("length", [200, 20000])
+def test_packed_sequences_take_no_clusters_whether_or_not_they_must_repeat_to_the_bit(d, length, repeats):
+    band, where = Band(packed=True), torch.device("cpu")
+    kind = ForwardKind(8, length, length, band, d, d, torch.bfloat16, where, repeats=repeats)
+    taken = candidates(kind, PROCESSORS)
+    assert all(isinstance(each, CudaTiles) and each.cluster == 1 for each in taken)

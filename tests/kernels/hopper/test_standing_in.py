@@ -15,7 +15,7 @@ from tests.kernels.uninterpreted import uninterpreted
 
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.call.visibility import Visibility
-from attenio.kernels.hopper import candidates, forward, gluon_attenio, launch_plans, ranking
+from attenio.kernels.hopper import candidates, forward, gluon_attenio, launch_plans, ranking, standing_in
 from attenio.kernels.hopper.cuda import compiler
 from attenio.kernels.hopper.cuda.tiles import CudaTiles
 from attenio.kernels.hopper.kind import ForwardKind
@@ -84,6 +84,18 @@ def test_with_nothing_compiled_a_call_waits(compilers):
     threading.Timer(0.2, compilers.open.set).start()
     tiles, stood_in = attend(problem_of(CUDA_96))
     assert tiles.key_tile == 96 and not stood_in
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_what_is_tried_of_packed_sequences_is_what_runs(compilers, is_packed):
+    """So of these one kernel is compiled, and not another which nobody would try."""
+    first = torch.zeros(1, CUDA_112, dtype=torch.int64)
+    seen = {"first": first, "stop": first + 5} if is_packed else CAUSAL | {"below": -99}
+    problem = problem_of(CUDA_112, seen)
+    kind = ForwardKind.of(problem)
+    plan = launch_plans.plan_of(kind, candidates.candidates(kind)[0])
+    compiling = standing_in.begin_compiling(problem, kind, plan, to_be_tried=True)
+    assert len(compiling) == (1 if is_packed else 2)
 
 
 def test_another_mask_waits(compilers):

@@ -5,6 +5,7 @@ its own. ``segments`` takes both, and refuses what could be either.
 """
 
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -136,10 +137,12 @@ def _read_fault(lengths: Tensor, tokens: int) -> str | None:
 
 
 def segment_ranges(pair: Pair, queries: int, window: tuple[int, int], *, is_causal: bool) -> Pair:
-    """First key and the one after the last that every query may see, by cumulative lengths."""
-    if pair[0].is_cuda and pair[1].is_cuda and is_unwatched(pair):
-        from attenio.kernels.call import segment_ranges as kernels
+    """First key and the one after the last that every query may see, by cumulative lengths.
 
+    Neither falls from one query to the next, also of queries that see nothing.
+    """
+    kernels = _kernels() if pair[0].is_cuda and pair[1].is_cuda and is_unwatched(pair) else None
+    if kernels is not None:
         first, stop = kernels.on_gpu(*pair, queries, window, is_causal=is_causal)
         return first, stop
     mine, theirs = pair[0].long(), pair[1].long()
@@ -153,4 +156,13 @@ def segment_ranges(pair: Pair, queries: int, window: tuple[int, int], *, is_caus
     high = stop if right < 0 else torch.minimum(stop, first + end + right + 1)
     high = torch.minimum(high, first + start + 1) if is_causal else high
     inside = rows < mine[-1]  # of lengths that could not be read
-    return low, torch.where(inside, torch.maximum(high, low), low)
+    return torch.where(inside, low, stop), torch.where(inside, torch.maximum(high, low), stop)
+
+
+def _kernels() -> ModuleType | None:
+    """What finds the same on a GPU; without Triton, which the call itself will ask for, PyTorch does."""
+    try:
+        from attenio.kernels.call import segment_ranges as kernels
+    except ImportError:
+        return None
+    return kernels

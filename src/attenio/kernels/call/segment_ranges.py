@@ -12,7 +12,7 @@ _ROWS = 128
 
 @triton.jit(
     do_not_specialize=["queries", "segments", "halvings", "left", "right"],
-    do_not_specialize_on_alignment=["Mine", "Theirs"],
+    do_not_specialize_on_alignment=["Mine", "Theirs", "First", "Stop"],
 )
 def segment_ranges_kernel(
     Mine, Theirs, First, Stop, queries, segments, halvings, left, right, CAUSAL: tl.constexpr, ROWS: tl.constexpr
@@ -36,8 +36,8 @@ def segment_ranges_kernel(
     if CAUSAL:  # the first query is at the first key
         above = tl.minimum(above, first + rows - start + 1)
     inside = rows < tl.load(Mine + segments).to(tl.int64)  # of lengths that could not be read
-    above = tl.where(inside, tl.maximum(above, below), below)
-    tl.store(First + rows, below, mask=rows < queries)
+    above = tl.where(inside, tl.maximum(above, below), stop)
+    tl.store(First + rows, tl.where(inside, below, stop), mask=rows < queries)
     tl.store(Stop + rows, above, mask=rows < queries)
 
 
@@ -46,8 +46,9 @@ def on_gpu(mine: Tensor, theirs: Tensor, queries: int, window: tuple[int, int], 
     ranges = torch.empty((2, queries), dtype=torch.int64, device=mine.device)
     segments = mine.shape[0] - 1
     if queries:
-        segment_ranges_kernel[(-(-queries // _ROWS),)](
-            mine.contiguous(), theirs.contiguous(), ranges[0], ranges[1], queries, segments,
-            segments.bit_length(), *window, CAUSAL=is_causal, ROWS=_ROWS,
-        )  # fmt: skip
+        with torch.cuda.device_of(mine):  # launches go to the current device
+            segment_ranges_kernel[(-(-queries // _ROWS),)](
+                mine.contiguous(), theirs.contiguous(), ranges[0], ranges[1], queries, segments,
+                segments.bit_length(), *window, CAUSAL=is_causal, ROWS=_ROWS,
+            )  # fmt: skip
     return ranges

@@ -35,7 +35,7 @@ class Band(NamedTuple):
     @property
     def is_causal(self) -> bool:
         """Whether the band hides later keys, and no earlier ones."""
-        return self.above < FAR and self.below <= -FAR
+        return self.above < FAR and not self.cuts_before
 
     @property
     def width(self) -> int:

@@ -19,14 +19,15 @@ _PLACES = ["First", "Stop", "Firsts", "Stops", "Bounds", "FirstRows", "StopRows"
 @triton.jit(do_not_specialize=_NUMBERS, do_not_specialize_on_alignment=_PLACES)
 def visible_keys_kernel(First, Stop, Firsts, Stops, Bounds, queries, keys, below, above, ROWS: tl.constexpr):
     """Both ends of ROWS rows within a band, in 32 bits, and the least and the largest of them."""
-    block, batch = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    rows = block * ROWS + tl.arange(0, ROWS)
+    blocks = tl.cdiv(queries, ROWS)
+    batch = (tl.program_id(0) // blocks).to(tl.int64)
+    rows = tl.program_id(0) % blocks * ROWS + tl.arange(0, ROWS)
     at = tl.minimum(rows, queries - 1)  # what is past the last row is as the last row
     first = tl.maximum(tl.load(First + batch * queries + at), tl.maximum(at + below, 0)).to(tl.int32)
     stop = tl.minimum(tl.load(Stop + batch * queries + at), tl.minimum(at + above + 1, keys)).to(tl.int32)
     tl.store(Firsts + batch * queries + rows, first, mask=rows < queries)
     tl.store(Stops + batch * queries + rows, stop, mask=rows < queries)
-    bounds = Bounds + 4 * (batch * tl.num_programs(0) + block)
+    bounds = Bounds + 4 * tl.program_id(0).to(tl.int64)
     tl.store(bounds, tl.min(first, 0))
     tl.store(bounds + 1, tl.max(first, 0))
     tl.store(bounds + 2, tl.min(stop, 0))
@@ -39,7 +40,7 @@ def visible_keys(first: Tensor, stop: Tensor, band: Band, keys: int) -> tuple[Te
     blocks = -(-queries // ROWS)
     both = torch.empty((2, batch, queries), dtype=torch.int32, device=first.device)
     bounds = torch.empty((batch, blocks, 4), dtype=torch.int32, device=first.device)
-    visible_keys_kernel[(blocks, batch)](
+    visible_keys_kernel[(blocks * batch,)](
         first.contiguous(), stop.contiguous(), both[0], both[1], bounds, queries, keys, band.below, band.above,
         ROWS=ROWS,
     )  # fmt: skip
@@ -81,25 +82,13 @@ def longest_first(bounds: Tensor, per_tile: int) -> Tensor:
 
 
 @triton.jit
-def _rows_until(Ends, Others, key, queries, halvings, OF_STOPS: tl.constexpr):
-    """Of each key, how many rows end at it or before it, or with not OF_STOPS begin so.
-
-    Rows that see nothing count as the row before them does, or the one after.
-    """
+def _rows_until(Ends, key, queries, halvings):
+    """Of each key, how many rows have an end at it or before it; ends never fall from one row to the next."""
     low, high = tl.zeros_like(key), tl.zeros_like(key) + queries
     for _ in range(halvings):
-        middle = (low + high) // 2
-        at, open_ = middle, low < high
-        end, other = tl.load(Ends + at, mask=open_, other=0), tl.load(Others + at, mask=open_, other=0)
-        empty = open_ & ((end <= other) if OF_STOPS else (other <= end))
-        while tl.max(empty.to(tl.int32), 0) > 0:
-            at = tl.where(empty, at - 1 if OF_STOPS else at + 1, at)
-            there = empty & (at >= 0) & (at < queries)
-            end = tl.where(empty, 0 if OF_STOPS else _FAR, end)
-            end, other = tl.load(Ends + at, mask=there, other=end), tl.load(Others + at, mask=there, other=other)
-            empty = there & ((end <= other) if OF_STOPS else (other <= end))
-        before = end <= key
-        low, high = tl.where(open_ & before, middle + 1, low), tl.where(open_ & ~before, middle, high)
+        middle, is_open = (low + high) // 2, low < high
+        before = tl.load(Ends + middle, mask=is_open, other=0) <= key
+        low, high = tl.where(is_open & before, middle + 1, low), tl.where(is_open & ~before, middle, high)
     return low
 
 
@@ -108,19 +97,24 @@ def visible_rows_kernel(
     First, Stop, FirstRows, StopRows, queries, keys, below, above, halvings, BATCHES: tl.constexpr, KEYS: tl.constexpr
 ):
     """Of KEYS keys, the first row that sees each and the one after the last, within a band."""
-    key, batch = tl.program_id(0) * KEYS + tl.arange(0, KEYS), tl.program_id(1).to(tl.int64)
+    blocks = tl.cdiv(keys, KEYS)
+    batch = (tl.program_id(0) // blocks).to(tl.int64)
+    key = tl.program_id(0) % blocks * KEYS + tl.arange(0, KEYS)
     of = batch * queries if BATCHES else 0
-    first = tl.maximum(_rows_until(Stop + of, First + of, key, queries, halvings, True), key - above)
-    stop = tl.minimum(_rows_until(First + of, Stop + of, key, queries, halvings, False), key - below + 1)
+    first = tl.maximum(_rows_until(Stop + of, key, queries, halvings), key - above)
+    stop = tl.minimum(_rows_until(First + of, key, queries, halvings), key - below + 1)
     tl.store(FirstRows + batch * keys + key, first, mask=key < keys)
     tl.store(StopRows + batch * keys + key, stop, mask=key < keys)
 
 
 def visible_rows(first: Tensor, stop: Tensor, band: Band, batch: int, keys: int) -> tuple[Tensor, Tensor]:
-    """First rows, and those after the last, of every key (batch, keys); ranges are (batch or 1, queries)."""
+    """First rows, and those after the last, of every key (batch, keys); ranges are (batch or 1, queries).
+
+    Both ends never fall from one query to the next, also of those that see nothing: so ``segment_ranges`` finds them.
+    """
     rows = torch.empty((2, batch, keys), dtype=torch.int32, device=first.device)
     queries = first.shape[1]
-    visible_rows_kernel[(-(-keys // _KEYS), batch)](
+    visible_rows_kernel[(-(-keys // _KEYS) * batch,)](
         first.contiguous(), stop.contiguous(), rows[0], rows[1], queries, keys, band.below, band.above,
         queries.bit_length(), BATCHES=first.shape[0] > 1, KEYS=_KEYS,
     )  # fmt: skip

@@ -47,7 +47,7 @@ def extent_of(kind: ForwardKind, processors: int) -> Extent:
     own = kind.d, kind.width
     if not kind.repeats:
         return Extent(kind.batch_heads, kind.queries, kind.keys, kind.band, own)
-    band = Band() if kind.band.is_dense else Band(above=0)
+    band = Band(packed=True) if kind.band.packed else Band() if kind.band.is_dense else Band(above=0)
     length = _SHORT if max(kind.queries, kind.keys) <= 2 * _SHORT else _LONG
     return Extent(_MANY * processors, length, length, band, own)
 

@@ -21,8 +21,8 @@ from attenio.kernels.hopper.kind import ForwardKind
 from attenio.kernels.hopper.schedule import LaunchPlan
 from attenio.kernels.hopper.tiles import GluonTiles, HopperTiles
 
-# A band of which the kernel that is tried is compiled.
-_TRIED = Band(above=0)
+# Bands of which the kernel that is tried is compiled: of packed sequences, and of others.
+_TRIED_PACKED, _TRIED = Band(packed=True), Band(above=0)
 
 
 def compiles_for(device: torch.device) -> bool:
@@ -67,5 +67,6 @@ def begin_compiling(
 
 def _constants(kind: ForwardKind, tiles: CudaTiles, *, to_be_tried: bool) -> list[tuple[tuple[str, int], ...]]:
     stored, columns = tiles.columns(*kind.columns), (kind.d, kind.width)
-    bands = (kind.band, _TRIED) if to_be_tried else (kind.band,)
+    tried = _TRIED_PACKED if kind.band.packed else _TRIED
+    bands = (kind.band, tried) if to_be_tried else (kind.band,)
     return list(dict.fromkeys(cuda.constants_of(tiles, stored, columns, band, kind.keys) for band in bands))

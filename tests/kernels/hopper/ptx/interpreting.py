@@ -18,6 +18,7 @@ from attenio.kernels.hopper.backward import key_stationary as long_heads
 from attenio.kernels.hopper.backward import whole_heads
 from attenio.kernels.hopper.backward.config import config_of
 from attenio.kernels.hopper.cuda import attenio, key_stationary, split_latents
+from attenio.kernels.hopper.kind import ForwardKind
 from attenio.kernels.hopper.proving import forward_by_definition, gradients_by_definition
 
 __all__ = ["Heads", "attended", "gradients", "latents", "off"]
@@ -28,7 +29,8 @@ _CACHED = attenio.launcher_of, key_stationary.launcher_of, split_latents.launche
 class Heads(NamedTuple):
     """Batch, heads, KV heads, queries and keys; widths of keys and values; what is seen; and programs that run.
 
-    ``packed`` are ends of packed sequences, of queries and of keys.
+    ``packed`` are ends of packed sequences, of queries and of keys, for each of the batch or for all; ``window`` keys
+    before and after a query's own are seen of these. So many heads come ``together``, else as many as the plan says.
     """
 
     shape: tuple[int, int, int, int, int]
@@ -36,8 +38,10 @@ class Heads(NamedTuple):
     above: int | None = None
     programs: int = 2
     below: int | None = None
-    packed: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    packed: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
     is_causal: bool = False
+    window: tuple[int, int] = (-1, -1)
+    together: int | None = None
 
     @property
     def problem(self):
@@ -47,10 +51,10 @@ class Heads(NamedTuple):
         sizes = (heads, queries, d), (kv_heads, keys, d), (kv_heads, keys, width)
         each = (torch.randn(batch, *size, generator=drawn).bfloat16() for size in sizes)
         seen = {name: value for name, value in (("above", self.above), ("below", self.below)) if value is not None}
-        if self.packed is not None:
-            ends = tuple(torch.tensor((0, *each)) for each in self.packed)
-            first, stop = segment_ranges(ends, queries, (-1, -1), is_causal=self.is_causal)
-            seen = {"first": first[None], "stop": stop[None]}
+        if self.packed:
+            pairs = (tuple(torch.tensor((0, *each)) for each in ends) for ends in self.packed)
+            ranges = [segment_ranges(pair, queries, self.window, is_causal=self.is_causal) for pair in pairs]
+            seen = dict(zip(("first", "stop"), map(torch.stack, zip(*ranges, strict=True)), strict=True))
         return KernelProblem.of_heads(*each, Visibility(group=heads // kv_heads, **seen), d**-0.5)
 
 
@@ -97,7 +101,8 @@ def attended(heads, tiles, **options):
     with _interpreted(attenio.Work, heads.programs * tiles.cluster, cluster=tiles.cluster, **options):
         output = torch.empty((*rows, heads.widths[1]), dtype=problem.query.dtype)
         mine = Attended(output, torch.empty(rows), torch.empty(rows))
-        launch_plans.run(problem, mine, tiles)
+        plan = launch_plans.plan_of(ForwardKind.of(problem), tiles)
+        launch_plans.launch(problem, mine, plan._replace(together=heads.together or plan.together))
     return _with_lse(*mine[:3]), _with_lse(*forward_by_definition(problem))
 
 

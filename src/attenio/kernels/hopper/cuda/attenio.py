@@ -79,6 +79,7 @@ def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles,
     ranges: tuple[Tensor | int, ...] = (0, 0, 0, 0, 0)
     steps = (0, 0)
     if band.packed:
+        assert tiles.cluster == 1, "blocks of a cluster would each take a row tile of their own"
         seen = VisibleKeys.of(problem, band)
         ranges = (*seen, seen.longest_first(tiles.row_tile), counters(query.device, 2))
         steps = seen.steps
