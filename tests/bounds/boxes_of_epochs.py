@@ -51,11 +51,14 @@ def with_first_stays(y: Floats, first: Floats, pairs: Floats, price: float) -> F
 
 
 def most_in_longer(boxes: Floats, epoch: Longer, more: float) -> Floats:
-    """The same for longer epochs, where z counts what edges are worth as well, and that is as much as it may be."""
+    """The same for longer epochs, where z counts what edges are worth as well, and that is as much as it may be.
+
+    A z that is less than that is what edges are worth alone.
+    """
     (z, most_z), (f, most_f), (w, most_w), (first, most_first) = boxes
     memory, budget = epoch.most, epoch.most * epoch.budget
     beyond = epoch.beyond * memory
-    w, z = np.maximum(w, 2 * f), np.maximum(z, beyond)
+    w = np.maximum(w, 2 * f)
     y, sides, most_sides = np.maximum(budget - z - w, 0), np.sqrt(z), np.sqrt(most_z)
     pairs, most_pairs = np.maximum(z - beyond, 0), np.maximum(most_z - beyond, 0)
     inner, most_inner, v = np.sqrt(pairs), np.sqrt(most_pairs), most_z + most_f**2
@@ -64,15 +67,15 @@ def most_in_longer(boxes: Floats, epoch: Longer, more: float) -> Floats:
     few = most_sides * within / 2 - np.where(f < most_inner, lacking, 0)
     few = few + np.sqrt(v) * np.maximum(most_w - 2 * inner, 0) / 2
     beyond_pairs = most_pairs + np.sqrt(beyond * np.maximum(most_f**2 - most_pairs, 0))
-    many = np.where(most_f <= most_sides, most_sides * most_f, beyond_pairs)
-    many = many + np.sqrt(v) * np.maximum(most_w - 2 * f, 0) / 2
-    scores = np.where(most_f <= inner, few, np.where(f >= most_inner, many, np.maximum(few, many)))
+    many, others = most_sides * most_f, np.sqrt(v) * np.maximum(most_w - 2 * f, 0) / 2
+    many = np.where((z < beyond) | (most_f <= most_sides), many, beyond_pairs) + others
+    scores = np.where(most_f <= inner, few, np.where((z < beyond) | (f >= most_inner), many, np.maximum(few, many)))
     held = np.minimum(most_z, memory - first) + most_f**2
     outputs = with_first_stays(y, most_first, np.sqrt(v + more * held), FIRST * more * np.sqrt(memory))
     slope = (inner + f) / (most_sides + np.sqrt(most_f**2 + beyond))
     proved = (most_f <= inner) & (2 * inner >= most_w)
     proved &= most_f * y <= slope * (2 * inner - most_w) * np.maximum(sides, 1e-12)
-    none = (most_w < 2 * f) | (z + w > budget) | (most_z < beyond)
+    none = (most_w < 2 * f) | (z + w > budget)
     return np.where(proved | none, 0.0, scores + outputs)
 
 

@@ -26,7 +26,7 @@ from attenio.errors import DoesNotFit
 from attenio.planning import best_plan_for
 from attenio.workload import Workload
 
-from .boxes_of_epochs import does_no_more, longer_does_no_more
+from .boxes_of_epochs import does_no_more, longer_does_no_more, most_in_longer
 from .random_runs import Effective, RandomRun, Word, effective_products
 from .under_masks import moves_no_less, windowed
 
@@ -45,6 +45,20 @@ EIGHTHS = [(epoch, eighths / 8) for epoch in LONGER for eighths in range(int(epo
 @pytest.mark.parametrize(("epoch", "more"), EIGHTHS)
 def test_no_longer_epoch_with_fresh_pairs_does_more(epoch: Longer, more: float) -> None:
     assert longer_does_no_more(epoch, more)
+
+
+@pytest.mark.parametrize(("epoch", "more"), EIGHTHS)
+def test_boxes_hold_epochs_with_fewer_pairs_than_edges_may_be_worth(epoch: Longer, more: float) -> None:
+    random, budget = np.random.default_rng(0), epoch.most * epoch.budget
+    z = epoch.beyond * epoch.most * random.random(1000)
+    f, first = (limit * random.random(1000) for limit in (budget / 3, epoch.most))
+    w = 2 * f + (budget - z - 2 * f) * random.random(1000)
+    boxes = np.array([[each, each * 1.001 + 1e-9] for each in (z, f, w, first)])
+    values = budget - z - w
+    outputs = np.sqrt(z + f**2 + more * (np.minimum(z, epoch.most - first) + f**2))
+    outputs = outputs * np.sqrt(values / 2 * np.minimum(first + (values / 2 - first) / 2, values / 2))
+    work = np.minimum(w**2 / 4, z) + np.where(first <= values / 2, outputs, 0)
+    assert (work <= most_in_longer(boxes, epoch, more) + 1e-12).all()
 
 
 @pytest.mark.parametrize(("epoch", "more"), EIGHTHS)
