@@ -66,10 +66,11 @@ def checked_count(name: str, value: object, *, least: int = 1, most: int = 2**30
         except TypeError:
             raise InvalidInput(f"{name} is {show_value(value)}; give a whole number of at least {least:,}") from None
     if value < least:
-        raise InvalidInput(f"{name} is {value:,}; it must be at least {least:,}")
+        raise InvalidInput(f"{name} is {show_given(value)}; it must be at least {least:,}")
     if value > most:
-        shown = f"{value:,}" if value < _IN_FULL else show_figures(value)
-        raise InvalidInput(f"{name} is {shown}; attenio counts exactly up to {most:,}: use a smaller number")
+        raise InvalidInput(
+            f"{name} is {show_given(value)}; attenio counts exactly up to {most:,}: use a smaller number"
+        )
     return value
 
 
@@ -102,7 +103,7 @@ def parse_seed(text: str) -> int:
     """The seed of random numbers: a whole number of at least 0."""
     seed = _parse(text, "seed", "0 or 42", allow_bytes=False)
     if seed < 0:
-        raise InvalidInput(f"seed is {seed:,}; it must be at least 0")
+        raise InvalidInput(f"seed is {show_given(seed)}; it must be at least 0")
     return seed
 
 
@@ -120,6 +121,15 @@ def show_count(count: int, what: str) -> str:
     if count == 1:
         return f"1 {what}"
     return f"{count:,} {what.removesuffix('y')}ies" if what.endswith("ry") else f"{count:,} {what}s"
+
+
+def show_given(count: int) -> str:
+    """A count that somebody gave, in full as far as its digits may be read, and as a power of ten beyond.
+
+    >>> show_given(-5), show_given(2**20), show_given(10**300)
+    ('-5', '1,048,576', 'about 10^300')
+    """
+    return f"{count:,}" if abs(count) < _IN_FULL else show_figures(count)
 
 
 def show_words(words: int) -> str:

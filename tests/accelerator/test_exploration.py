@@ -82,6 +82,14 @@ def test_a_budget_that_nothing_keeps_to_says_what_the_smallest_takes() -> None:
         explore(DESIGNS, WORKLOAD, Budget(area_mm2=0.1))
 
 
+def test_a_dataflow_without_a_program_is_refused_however_many_designs_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("attenio.accelerator.exploration.MOST_ONE_BY_ONE", 0)
+    with pytest.raises(InvalidInput, match=r"^kept-keys has no program on the accelerator; choose one of standard, "):
+        explore(DESIGNS, WORKLOAD, dataflow=Dataflow.KEPT_KEYS)
+
+
 def test_too_many_designs_to_run_one_by_one_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attenio.accelerator.exploration.MOST_ONE_BY_ONE", 5)
     explore(Designs.product(BASE, exp_modules=range(60, 66)), WORKLOAD)

@@ -58,6 +58,12 @@ def test_a_comma_without_a_value_is_said(text: str) -> None:
             values(text, "n")
 
 
+@pytest.mark.parametrize("factor", ["1", "1.005", "0", "-2", "1e300"])
+def test_a_factor_out_of_range_is_told_both_ends_of_it(factor: str) -> None:
+    with pytest.raises(InvalidInput, match=f"factor of n is {factor}; give one from 1.01 to 1,099,511,627,776"):
+        numbers(f"1:1K:x{factor}", "n")
+
+
 @pytest.mark.parametrize(
     "text",
     ["", ",", "1,", "a", "1:2", "1:2:3", "1:2:x", "1:2:x1", "1:2:x0", "1:2:x-2", "1:2:xnan", "1:2:x1/0", "2:1:x2",

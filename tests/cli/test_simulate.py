@@ -67,6 +67,10 @@ def test_a_picture_is_drawn_where_it_is_wanted(attenio: Any, tmp_path: Path, nam
         (("--picture", "timeline.png"), "picture timeline.png is neither .svg nor .html"),
         (("--picture-cycles", "0:10"), "name its file with --picture"),
         (("--picture", "timeline.svg", "--picture-cycles", "10:5"), "write first:last, such as 0:5000"),
+        (
+            ("--picture", "timeline.svg", "--picture-cycles", "1e299:1e300"),
+            "cycles about 10^299 to about 10^300 have no",
+        ),
         (("--refresh", "never"), "unknown refresh times 'never'; choose one of together, by-channel"),
         (("--overlaps", "nothing"), "unknown overlap 'nothing'; did you mean none? choose any of values"),
         (("--compute", "magic"), "unknown exponentials 'magic'; choose one of table, linear, rounded"),

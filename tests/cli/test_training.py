@@ -24,6 +24,15 @@ def test_a_training_run_moves_what_the_plan_says(attenio: Any) -> None:
     assert [p["direction"] for p in done["passes"]] == ["forward", "backward"]
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_step_says_what_stays_in_fast_memory_between_its_passes(attenio: Any, command: str) -> None:
+    said = attenio(
+        command, "--n", "100", "--d", "8", "--fast-bytes", "8KB", "--direction", "training", "--mask", "causal"
+    )
+    line = " ".join(said.out.split())
+    assert "move 3,200 and 5,600 words by themselves and 2,400 fewer together: 100 keys, 100 rows of values" in line
+
+
 @pytest.mark.parametrize("command", ["plan", "run", "bounds"])
 @pytest.mark.parametrize("direction", ["backward", "training"])
 def test_every_table_can_be_printed(attenio: Any, command: str, direction: str) -> None:

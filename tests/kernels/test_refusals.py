@@ -195,6 +195,12 @@ def test_packed_sequences_are_told_in_integers(name):
         attention(Q, Q, Q, **{name: torch.tensor([0.0, 2.5, 5.0])})
 
 
+@pytest.mark.parametrize("lengths", [[[0, 5]], [], [5], 5])
+def test_lengths_of_another_shape_are_told_that_there_is_one_dimension(lengths):
+    with pytest.raises(InvalidInput, match=r"^cu_seqlens has shape .*; give one dimension: 0 and the end of each"):
+        attention(Q, Q, Q, cu_seqlens=torch.tensor(lengths, dtype=torch.int32))
+
+
 @pytest.mark.parametrize("name", ["segments", "cu_seqlens"])
 @pytest.mark.parametrize("state", [nullcontext, torch.inference_mode, "counted", "autocast", "vmap", "grad"])
 @pytest.mark.parametrize(

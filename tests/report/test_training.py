@@ -1,11 +1,14 @@
+import re
+
 import pytest
 from hypothesis import given, settings
 
 from attenio import Machine, Workload
 from attenio.bounds import bounds_for, largest_ordinary
-from attenio.planning import best_plan_for, training_plan_for
+from attenio.planning import best_plan_for, training_candidates, training_plan_for
 from attenio.report import training_answer
 from attenio.report.directions import along_directions
+from attenio.report.training import between_passes
 from attenio.workload import Direction
 
 from .strategies import workloads
@@ -52,3 +55,21 @@ def test_every_direction_is_its_best_plan_and_its_largest_bound(mask):
     for curve in (forward, backward, step):
         asked = workload.towards(curve.direction)
         assert [b.words for b in curve.bounds] == [largest_ordinary(bounds_for(asked, v)).words for v in values]
+
+
+@pytest.mark.parametrize("mask", ["dense", "causal", "window:9"])
+@pytest.mark.parametrize("fast_bytes", [1024, 4096, 8192])
+def test_what_passes_move_by_themselves_adds_up_to_the_step_in_words(mask, fast_bytes):
+    """A reader who adds the numbers of the line gets those of the table, and is told what stays where some do."""
+    workload, machine = Workload(n=60, d=8, mask=mask), Machine.with_fast_bytes(fast_bytes)
+    for plan in (candidate.plan for candidate in training_candidates(workload, machine)):
+        if plan is None:
+            continue
+        line = between_passes(plan)
+        sizes, _, why = line.partition(": ")
+        first, second, *more = (int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", sizes))
+        sign = -1 if "fewer together" in sizes else 1
+        assert first + second + sign * sum(more) == plan.moved_words
+        kept = (plan.kept_outputs, plan.kept_keys, plan.kept_values, plan.kept_queries)
+        assert [int(number) for number in re.findall(r"\d+", why)] == [count for count in kept if count]
+        assert any(kept) == line.endswith("stay in fast memory between them.")

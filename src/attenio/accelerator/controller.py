@@ -73,9 +73,19 @@ def program_of(plan: Plan, hardware: Hardware, switches: Switches | None = None)
             )
             body = every_head(problems, backward.head, heads=1)
         case _:
-            known = ", ".join(dataflow.value for dataflow in SIMULATED)
-            raise InvalidInput(f"{plan.dataflow.value} has no program on the accelerator; choose one of {known}")
+            raise InvalidInput(_no_program(plan.dataflow))
     return Program(body)
+
+
+def check_has_program(dataflow: Dataflow) -> None:
+    """Refuse a dataflow that the accelerator does not run, before anything is planned."""
+    if dataflow not in SIMULATED:
+        raise InvalidInput(_no_program(dataflow))
+
+
+def _no_program(dataflow: Dataflow) -> str:
+    known = ", ".join(each.value for each in SIMULATED)
+    return f"{dataflow.value} has no program on the accelerator; choose one of {known}"
 
 
 def _stacked(plan: Plan, hardware: Hardware, switches: Switches, problems: Problems) -> Program:

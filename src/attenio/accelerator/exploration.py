@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attenio.accelerator.controller import check_words
+from attenio.accelerator.controller import check_has_program, check_words
 from attenio.accelerator.design_runs import Progress, design_runs, simulated_design
 from attenio.accelerator.designs import Designs, Tiling, is_vectorised, machine_of
 from attenio.accelerator.hardware import WORD_BYTES, Hardware
@@ -141,6 +141,7 @@ def explore(
 ) -> Exploration:
     """Evaluate designs for a workload; without a budget, within the area of the machine they start from."""
     check_words(workload, Hardware.of(designs.base))
+    check_has_program(dataflow)
     task = _Task(workload=workload, dataflow=dataflow, tiling=tiling)
     allowed = Budget.of(designs.base) if budget is None else budget
     every, width = len(designs), max(workload.d, workload.value_dim)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from attenio.accelerator.controller import SIMULATED, SWITCHED, program_of
+from attenio.accelerator.controller import SWITCHED, check_has_program, program_of
 from attenio.accelerator.energy import Energy, energy_of
 from attenio.accelerator.events import event_timeline
 from attenio.accelerator.hardware import Hardware
@@ -25,7 +25,6 @@ from attenio.accelerator.step import Engine
 from attenio.accelerator.timeline import RAMP, Timeline
 from attenio.catalogue import as_machine
 from attenio.display import Shown
-from attenio.errors import InvalidInput
 from attenio.machine import Machine
 from attenio.names import checked_kind
 from attenio.plain_values import plain_fields
@@ -143,9 +142,7 @@ def plan_for(workload: Workload, machine: Machine | str, dataflow: Dataflow | st
     """The plan that is run when none is given: the paper's tiles, or those of fewest words that suit the array."""
     checked_workload(workload)
     machine, dataflow = as_machine(machine), Dataflow.named(dataflow)
-    if dataflow not in SIMULATED:
-        known = ", ".join(each.value for each in SIMULATED)
-        raise InvalidInput(f"{dataflow.value} has no program on the accelerator; choose one of {known}")
+    check_has_program(dataflow)
     hardware = Hardware.of(machine)  # a machine without an accelerator is refused before anything is planned
     if dataflow is Dataflow.KEY_STATIONARY and (filling := _filling_rows(workload, machine, hardware)) is not None:
         return filling

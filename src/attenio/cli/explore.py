@@ -8,7 +8,7 @@ import typer
 from attenio.cli.options import AsJson
 from attenio.cli.output import print_aside, print_json
 from attenio.errors import InvalidInput
-from attenio.quantities import parse_count, show_bytes
+from attenio.quantities import parse_count, show_bytes, show_given
 
 
 def explore(
@@ -36,7 +36,7 @@ def explore(
 
     number = parse_count(port, "port")
     if not 0 <= number < 2**16:
-        raise InvalidInput(f"port is {number:,}; give one below 65,536, or 0 for a free one")
+        raise InvalidInput(f"port is {show_given(number)}; give one below 65,536, or 0 for a free one")
     if build is not None:
         site.make_folder(build)
     if not are_kept():

@@ -18,6 +18,7 @@ from attenio.quantities import parse_bytes, parse_count
 _THOUSANDS = re.compile(r"0\d+$")
 # More values of one option than this is a slip of the keyboard, not a sweep.
 _MOST = 1_000_000
+_LEAST_FACTOR, _MOST_FACTOR = Fraction(101, 100), 2**40
 
 
 def numbers(text: str, name: str) -> tuple[int, ...]:
@@ -91,6 +92,6 @@ def _factor(text: str, name: str) -> Fraction:
         factor = Fraction(text)
     except (ValueError, ZeroDivisionError):
         raise InvalidInput(f"factor of {name} is {text!r}; write a number above 1 such as x2 or x1.5") from None
-    if not Fraction(101, 100) <= factor <= 2**40:
-        raise InvalidInput(f"factor of {name} is {text}; it must be at least 1.01")
+    if not _LEAST_FACTOR <= factor <= _MOST_FACTOR:
+        raise InvalidInput(f"factor of {name} is {text}; give one from {float(_LEAST_FACTOR)} to {_MOST_FACTOR:,}")
     return factor

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attenio.cli.long_runs import warn_of_long_run
-from attenio.cli.output import finite, plain_table, print_json, print_tables, progress_bar
+from attenio.cli.output import finite, plain_table, print_json, print_tables, progress_bar, prose
 from attenio.cli.question import Question
 from attenio.plain_values import plain_fields
 
@@ -43,8 +43,9 @@ def run_step(question: Question, workload: "Workload", *, seed: int, trace: Path
         )
         return
     from attenio.report.tables import question_line
+    from attenio.report.training import between_passes
 
-    print_tables(question_line(answered), "", _table(done), *notes)
+    print_tables(question_line(answered), "", _table(done), prose(between_passes(done.plan)), *notes)
 
 
 def _counted(done: "TrainingRun") -> dict[str, Any]:

@@ -50,6 +50,8 @@ def source_zip() -> bytes:
 
 def make_folder(folder: Path) -> None:
     """Make the folder of a site, unless it is there and empty or holds an older one."""
+    if folder == Path():
+        raise InvalidInput("the folder of the page has no name (or is '.'); give the name of a new folder")
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "worker.js").is_file())):
         raise InvalidInput(f"{folder} is there and holds something else; give a new folder")
     try:

@@ -12,6 +12,7 @@ from attenio.planning.plan import OF_ROWS_OF_HEADS, Dataflow, Tiles, is_approxim
 from attenio.planning.problems import Problems, counting
 from attenio.planning.tiles_of_masks import GivenTiles, check_mask
 from attenio.planning.words import dataflows
+from attenio.quantities import show_given
 from attenio.workload import Direction, Workload
 
 # They stream columns of keys, or hold some of them, an entry of a key at a time.
@@ -148,7 +149,7 @@ def check_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles) -> None:
     for name, size in tiles.items():
         least = 0 if name in MAY_BE_NONE else 1
         if size < least:
-            raise InvalidInput(f"{name} is {size:,}; it must be at least {least}")
+            raise InvalidInput(f"{name} is {show_given(size)}; it must be at least {least}")
     check_mask(GivenTiles(problems_of(workload, dataflow), workload, dataflow, tiles, forms[0]))
     if dataflow is Dataflow.FLAT and "resident_keys" in tiles and tiles["query_tile"] != 1:
         raise InvalidInput(f"flat spills one row at a time; query_tile is {tiles['query_tile']:,}, make it 1")

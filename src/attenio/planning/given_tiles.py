@@ -9,6 +9,7 @@ from attenio.planning.problems.largest_tiles import largest_size
 from attenio.planning.problems.tile_sizes import odd_tile
 from attenio.planning.search.dataflow import ONE_BY_ONE, in_units
 from attenio.planning.words import dataflows
+from attenio.quantities import show_given
 from attenio.workload import Direction, Workload
 
 
@@ -20,7 +21,9 @@ def check_given_tiles(workload: Workload, dataflow: Dataflow, tiles: Tiles, gran
         largest = largest_size(problems, tiles, name)
         if largest is not None and size > largest[0]:
             most, why = largest
-            raise InvalidInput(f"{name} is {size:,}, and {why}; give {'at most ' if most > 0 else ''}{most:,}")
+            raise InvalidInput(
+                f"{name} is {show_given(size)}, and {why}; give {'at most ' if most > 0 else ''}{most:,}"
+            )
     if not (granularity.is_free or dataflow.is_approximate):
         _check_units(problems, dataflow, tiles)
 

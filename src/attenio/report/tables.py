@@ -28,7 +28,7 @@ from attenio.report.notation import (
     told_bounds,
 )
 from attenio.report.reproduction import Reproduction
-from attenio.report.training import TrainingAnswer
+from attenio.report.training import TrainingAnswer, between_passes
 
 _NOTHING = "–"
 # Told apart where both are in sight: a tolerance of 0.05 may promise an error of 0.17.
@@ -102,9 +102,10 @@ def training_tables(answer: TrainingAnswer) -> RenderableType:
             candidate.plan.backward.dataflow.value,
             style="bold" if candidate.plan == plan else "",
         )
+    between = Text(between_passes(plan), style="dim")
     forward, backward = Text("\nforward pass", style="bold"), Text("\nbackward pass", style="bold")
     passes: list[RenderableType] = [forward, _Candidates(answer.forward), backward, _Candidates(answer.backward)]
-    return Group(question_line(answer), Text(), summary, Text(), *_covered(answer), Text(), choices, *passes)
+    return Group(question_line(answer), Text(), summary, Text(), *_covered(answer), Text(), choices, between, *passes)
 
 
 def run_table(run: Run, answer: Answer) -> RenderableType:

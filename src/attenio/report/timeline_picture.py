@@ -19,6 +19,7 @@ from attenio.accelerator import Engine, Program
 from attenio.accelerator.timeline import DRAIN, RAMP
 from attenio.accelerator.tracks import Span, tracks
 from attenio.errors import InvalidInput
+from attenio.quantities import show_given
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 1000, 90, 20, 56
 _LANE, _GAP, _AXIS = 46, 14, 44
@@ -84,7 +85,7 @@ def timeline_svg(program: Program, *, title: str, begin: Fraction | None = None,
     if not parts or len(parts) > _MOST_DRAWN:
         count = "no steps" if not parts else f"more than {_MOST_DRAWN:,} steps"
         raise InvalidInput(
-            f"cycles {float(start):,.0f} to {float(stop):,.0f} have {count}; choose others or fewer of them"
+            f"cycles {show_given(round(start))} to {show_given(round(stop))} have {count}; choose others or fewer"
         )
     frame = _Frame(start, stop)
     names = list(dict.fromkeys(part.name for part in parts if part.step is not None))

@@ -25,6 +25,9 @@ _WANTED = {
 }
 
 
+_ONE_ROW = "give one dimension: 0 and the end of each sequence, as many for keys as for queries"
+
+
 class Packed(NamedTuple):
     """Of queries and of keys: cumulative lengths, and ids (batch or 1, tokens)."""
 
@@ -103,7 +106,7 @@ def _checked_lengths(name: str, pair: Pair, query: Tensor, key: Tensor) -> Pair:
     """Lengths that start at 0, never fall and end at the number of tokens, as far as they can be read now."""
     if not _are_as_many(pair):
         shapes = " and ".join(str(tuple(each.shape)) for each in dict.fromkeys(pair))
-        raise InvalidInput(f"{name} has shape {shapes}; give 0 and the end of each sequence, as many of keys")
+        raise InvalidInput(f"{name} has shape {shapes}; {_ONE_ROW}")
     for each, like, what in zip(pair, (query, key), ("queries", "keys"), strict=True):
         fault = _fault(each, like.shape[2]) if has_values(each) else None
         if fault is not None:
