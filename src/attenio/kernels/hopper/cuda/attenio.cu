@@ -17,73 +17,12 @@
 // D and V are columns that are computed with, multiples of 16, STORED_D and STORED_V those of whole panels in shared
 // memory; those past a tensor's own are zeros that TMA fills in.
 
-// NaN if one of them is: a row with such a score has no weight that is a number.
-__device__ __forceinline__ float larger_of(float x, float y) {
-    float z;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
-    return z;
-}
-
 // Named barriers order the consumers: each issues its products when the one before it has. A single one has no turns.
 __device__ __forceinline__ void take_turn(int me) {
     if (CONSUMERS > 1) asm volatile("bar.sync %0, 256;" ::"r"(1 + me) : "memory");
 }
 __device__ __forceinline__ void pass_turn(int me) {
     if (CONSUMERS > 1) asm volatile("bar.arrive %0, 256;" ::"r"(1 + (me + 1) % CONSUMERS) : "memory");
-}
-
-// Of a thread: two rows, 8 apart, and of every 8 columns two.
-struct Rows {
-    int first;  // the first of them
-    int first_key[2], stop_key[2];  // of packed sequences: those that they see
-    float largest[2], total[2], factor[2], anchor[2];
-};
-
-// The largest score of a row in a key tile, the anchor of its weights, and by what those before are rescaled.
-template <bool MASKS>
-__device__ __forceinline__ void find_anchors(float (&s)[KEY_TILE / 2], Rows &rows, int tile, const Work &work) {
-    const int column = tile * KEY_TILE + threadIdx.x % 4 * 2;
-    int first[2], stop[2];
-#pragma unroll
-    for (int of = 0; of < 2; of++) {
-        first[of] = (PACKED ? rows.first_key[of] : rows.first + 8 * of + work.below) - column;
-        stop[of] = (PACKED ? rows.stop_key[of] : min(rows.first + 8 * of + work.above + 1, work.keys)) - column;
-    }
-    constexpr int CHAINS = 4;  // of each row: a comparison waits for the one before it
-    float tops[2][CHAINS];
-#pragma unroll
-    for (int i = 0; i < KEY_TILE / 2; i++) {
-        const int of = i / 2 % 2, at = i / 4 * 8 + i % 2, chain = (i / 4 * 2 + i % 2) % CHAINS;  // known to the compiler
-        if (MASKS && (at >= stop[of] || (BELOW && at < first[of]))) s[i] = -INFINITY_F;
-        tops[of][chain] = i < 4 * CHAINS / 2 ? s[i] : larger_of(tops[of][chain], s[i]);
-    }
-#pragma unroll
-    for (int of = 0; of < 2; of++) {
-        float top = larger_of(larger_of(tops[of][0], tops[of][1]), larger_of(tops[of][2], tops[of][3]));
-        top = larger_of(top, __shfl_xor_sync(0xffffffff, top, 1));
-        top = larger_of(top, __shfl_xor_sync(0xffffffff, top, 2)) * work.scale_log2;
-        const float larger = top <= rows.largest[of] + SLACK ? rows.largest[of] : top;
-        rows.anchor[of] = MASKED && larger == -INFINITY_F ? 0.0f : larger;  // a row that has seen nothing yet
-        rows.factor[of] = exp2_of(rows.largest[of] - rows.anchor[of]);
-        rows.largest[of] = larger;
-    }
-}
-
-// Weights of a key tile, their sums, and P in 16 bits, as wgmma reads it from registers.
-__device__ __forceinline__ void weigh(const float (&s)[KEY_TILE / 2], u32 (&p)[KEY_TILE / 4], Rows &rows,
-                                      float scale_log2) {
-    float sums[2][2] = {};
-#pragma unroll
-    for (int i = 0; i < KEY_TILE / 4; i++) {
-        const int of = i % 2;
-        const float low = exp2_of(fmaf(s[2 * i], scale_log2, -rows.anchor[of]));
-        const float high = exp2_of(fmaf(s[2 * i + 1], scale_log2, -rows.anchor[of]));
-        sums[of][0] += low;
-        sums[of][1] += high;
-        p[i] = packed(low, high);
-    }
-#pragma unroll
-    for (int of = 0; of < 2; of++) rows.total[of] = fmaf(rows.total[of], rows.factor[of], sums[of][0] + sums[of][1]);
 }
 
 // Issue S = Q K^T.
@@ -106,38 +45,6 @@ __device__ __forceinline__ void issue_outputs(float (&o)[V / 2], const u32 (&p)[
         outputs_product(o, p[4 * step], p[4 * step + 1], p[4 * step + 2], p[4 * step + 3],
                         v + (step * 16 * V_PANEL * 2 >> 4));
     products_commit();
-}
-
-__device__ __forceinline__ void rescale(float (&o)[V / 2], const Rows &rows) {
-    if (__any_sync(0xffffffff, rows.factor[0] != 1.0f || rows.factor[1] != 1.0f)) {
-#pragma unroll
-        for (int i = 0; i < V / 2; i++) o[i] *= rows.factor[i / 2 % 2];
-    }
-}
-
-// Write rows of O: four threads have 32 columns of a row between them, and exchange them for 8 neighbours each.
-__device__ __forceinline__ void write_rows(const float (&o)[V / 2], const Rows &rows, int row, long long out_row,
-                                           const Work &work) {
-    const int lane = threadIdx.x % 4;
-#pragma unroll
-    for (int of = 0; of < 2; of++) {
-        const float inverse = 1.0f / (rows.total[of] == 0.0f ? 1.0f : rows.total[of]);
-        const int at = row + 8 * of;
-        u16 *to = static_cast<u16 *>(work.Output) + (out_row + at) * work.width;
-#pragma unroll
-        for (int chunk = 0; chunk < V / 8; chunk += 4) {
-            u32 words[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const int first = (chunk + i) * 4 + 2 * of;
-                words[i] = chunk + i < V / 8 ? packed(o[first] * inverse, o[first + 1] * inverse) : 0;
-            }
-            exchange(words, lane);
-            const int column = (chunk + lane) * 8;
-            if (is_there(at, work) && column < work.width)
-                *reinterpret_cast<uint4 *>(to + column) = make_uint4(words[0], words[1], words[2], words[3]);
-        }
-    }
 }
 
 // All threads of all blocks of a cluster have come here.
@@ -201,15 +108,6 @@ __device__ __forceinline__ void key_step(float (&s)[KEY_TILE / 2], float (&o)[V 
     rescale(o, rows);
     weigh(s, p, rows, work.scale_log2);
     ring = ahead;
-}
-
-// Which keys of packed sequences this thread's two rows see.
-__device__ __forceinline__ void find_keys(Rows &rows, int batch, const Work &work) {
-#pragma unroll
-    for (int of = 0; of < 2; of++) {
-        const int at = batch * work.row_step + min(rows.first + 8 * of, work.queries - 1);
-        rows.first_key[of] = work.First[at], rows.stop_key[of] = work.Stop[at];
-    }
 }
 
 __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {

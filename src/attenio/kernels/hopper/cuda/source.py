@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 # Files of a kernel that come before the one of its name.
 _PARTS = {
-    "attenio": ("block",),
+    "attenio": ("block", "rows"),
     "key_stationary": ("block", "producer", "dq", "tile", "step"),
     "split_latents": ("block", "softmax"),
 }
