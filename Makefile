@@ -9,7 +9,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 # How long `make test` takes, as measured once everything is installed; renew it when the tests grow.
-TEST_MINUTES := 12
+TEST_MINUTES := 11
 TEST_CORES := 2
 # What types, imports and documentation say while the tests run; it is shown when they are done.
 BESIDE := $(VENV)/beside-the-tests.log
