@@ -154,6 +154,8 @@ def main() -> None:
     parser.add_argument("--compile", type=int, default=0, metavar="N", help="compile in N processes first")
     parser.add_argument("--last-seconds", type=float, default=30.0, help="how long contenders that come last may take")
     given = parser.parse_args()
+    if not given.into.is_dir():
+        parser.error(f"--into {given.into} is no folder; create it first")
     expect_gpu()
     file, made = given.into / "results.json", made_by(given.commit)
     before = json.loads(file.read_text()) if file.exists() else {}

@@ -20,7 +20,7 @@ from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper import range_kernels
 from attenio.kernels.hopper.backward.masks import VisibleRows
-from attenio.kernels.hopper.ranges import VisibleKeys
+from attenio.kernels.hopper.ranges import VisibleKeys, longest_first
 
 LENGTHS = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 70)), min_size=1, max_size=5)
 WINDOWS = st.sampled_from([(-1, -1), (7, 0), (20, 30), (-1, 3)])
@@ -65,7 +65,8 @@ def test_ends_bounds_and_rows_are_those_of_torch(lengths, window, is_causal, bat
     mine, theirs = range_kernels.visible_keys(first[None], stop[None], band, keys), VisibleKeys.of(problem, band)
     assert all(torch.equal(*each) for each in zip(mine, theirs, strict=True))
     for row_tile in (64, 192):
-        assert torch.equal(range_kernels.longest_first(theirs.bounds, row_tile // 64), theirs.longest_first(row_tile))
+        placed = range_kernels.longest_first(first[None], stop[None], row_tile)
+        assert torch.equal(placed, longest_first(first[None], stop[None], row_tile))
     rows, right = range_kernels.visible_rows(first[None], stop[None], band, batch, keys), VisibleRows.of(problem)
     # Of a key that no row sees there are none, wherever they would begin.
     unseen = rows[0] >= rows[1]
@@ -73,14 +74,18 @@ def test_ends_bounds_and_rows_are_those_of_torch(lengths, window, is_causal, bat
     assert all(torch.equal(each[~unseen], other[~unseen]) for each, other in zip(rows, right[1:], strict=True))
 
 
-@pytest.mark.parametrize("per_tile, seed", [(1, 0), (2, 1), (3, 2)])
-def test_of_many_row_tiles_those_first_whose_keys_are_furthest_apart(per_tile, seed):
+@pytest.mark.parametrize("row_tile, seed", [(64, 0), (128, 1), (192, 2)])
+def test_of_many_row_tiles_those_first_whose_keys_are_furthest_apart(row_tile, seed):
     """More than one program orders and more than it compares with at a time, many of them as long as others."""
     drawn = torch.Generator().manual_seed(seed)
-    ends = torch.randint(0, 90, (1, 601, 4), generator=drawn, dtype=torch.int32)
-    none = torch.zeros(1, 1, dtype=torch.int32)
-    mine = range_kernels.longest_first(ends, per_tile)
-    assert torch.equal(mine, VisibleKeys(none, none, ends).longest_first(64 * per_tile))
+    rows = 600 * row_tile - 7
+    starts = torch.randint(0, 2, (1, rows), generator=drawn).cumsum(1)
+    stops = starts + torch.randint(0, 90, (1, 1 + rows // 500), generator=drawn).repeat_interleave(500, 1)[:, :rows]
+    stops = stops.cummax(1).values
+    order = range_kernels.longest_first(starts, stops, row_tile)
+    assert torch.equal(order, longest_first(starts, stops, row_tile))
+    apart = [int(stops[0, min(at + row_tile, rows) - 1] - starts[0, at]) for at in range(0, rows, row_tile)]
+    assert len(set(apart)) < len(apart) and [apart[at] for at in order] == sorted(apart, reverse=True)
 
 
 def test_rows_of_lengths_that_could_not_be_read_see_nothing():

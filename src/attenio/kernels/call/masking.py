@@ -29,7 +29,7 @@ def visibility_of(query: Tensor, key: Tensor, asked: CallArguments, batch: tuple
     packed = packed_by(asked.cu_seqlens, asked.segment_ids, asked.segments, query, key)
     if packed.lengths is not None:
         first, stop = segment_ranges(packed.lengths, queries, (left, right), is_causal=bool(asked.is_causal))
-        ranges = {"first": first[None], "stop": stop[None]}
+        ranges = {"first": first[None], "stop": stop[None], "segments": packed.lengths[0].shape[0] - 1}
     if packed.ids is not None:
         ranges["query_ids"], ranges["key_ids"] = packed.ids
     if asked.block_mask is not None:

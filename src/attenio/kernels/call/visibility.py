@@ -27,7 +27,8 @@ class Visibility(NamedTuple):
 
     ``bias`` (batch, heads, queries, keys, each may be 1) is added to scores, or hides them where it is False. ``first``
     and ``stop`` (batch or 1, queries) bound the keys of every query. Ids (batch or 1, tokens) must be equal. ``blocks``
-    is a layout of booleans. ``group`` query heads share a KV head. Fields are given by name.
+    is a layout of booleans. ``group`` query heads share a KV head. Fields are given by name. The ranges may be those of
+    so many packed ``segments``, 0 where nobody knows: they say nothing of what is visible, and kernels choose by them.
     """
 
     bias: Tensor | None = None
@@ -40,6 +41,7 @@ class Visibility(NamedTuple):
     above: int = UNBOUNDED
     query_block: int = 1
     key_block: int = 1
+    segments: int = 0
     group: int = 1
 
     def flattened(self) -> dict[str, Any]:

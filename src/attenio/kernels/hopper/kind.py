@@ -27,6 +27,8 @@ class ForwardKind(NamedTuple):
     device: torch.device
     capped: bool = False
     repeats: bool = False
+    # Rows of a packed sequence, to the power of two below; 0 where nobody knows.
+    segment: int = 0
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "ForwardKind":
@@ -35,6 +37,7 @@ class ForwardKind(NamedTuple):
         return cls(
             batch * kv_heads * group, queries, problem.keys, Band.of(problem), d, problem.value.shape[3],
             problem.query.dtype, problem.query.device, bool(problem.softcap), problem.deterministic,
+            _power_below(queries // problem.visible.segments) if problem.visible.segments else 0,
         )  # fmt: skip
 
     @property
@@ -60,6 +63,10 @@ class ForwardKind(NamedTuple):
     def has_masks(self, tiles: HopperTiles) -> bool:
         """Whether some score of a tile is not required."""
         return not self.band.is_dense or self.keys % tiles.key_tile != 0
+
+
+def _power_below(rows: int) -> int:
+    return 1 << max(0, rows.bit_length() - 1)
 
 
 @cache

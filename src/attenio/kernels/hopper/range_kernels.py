@@ -10,8 +10,8 @@ from torch import Tensor
 from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.tiles import ROWS
 
-_KEYS, _TILES = 128, 64
-_FAR = tl.constexpr(2**30)
+# Keys of a program; row tiles that a program places, and those that it compares with them at a time.
+_KEYS, _PLACED, _COMPARED = 128, 16, 512
 _NUMBERS = ["queries", "keys", "below", "above", "halvings"]
 _PLACES = ["First", "Stop", "Firsts", "Stops", "Bounds", "FirstRows", "StopRows"]
 
@@ -48,36 +48,37 @@ def visible_keys(first: Tensor, stop: Tensor, band: Band, keys: int) -> tuple[Te
 
 
 @triton.jit
-def _keys_apart(Bounds, tile, blocks, PER_TILE: tl.constexpr):
-    """How far apart the keys are that rows of each tile see."""
-    least, most = tl.zeros_like(tile) + _FAR, tl.zeros_like(tile)
-    for part in tl.static_range(PER_TILE):
-        block = tile * PER_TILE + part
-        least = tl.minimum(least, tl.load(Bounds + 4 * block, mask=block < blocks, other=_FAR))
-        most = tl.maximum(most, tl.load(Bounds + 4 * block + 3, mask=block < blocks, other=0))
-    return tl.maximum(most - least, 0)
+def _keys_apart(First, Stop, tile, queries, row_tile):
+    """How far apart the first and the last key are that rows of each tile see; no end falls from row to row."""
+    first = tl.load(First + tl.minimum(tile * row_tile, queries - 1))
+    stop = tl.load(Stop + tl.minimum(tile * row_tile + row_tile, queries) - 1)
+    return tl.maximum(stop - first, 0).to(tl.int32)
 
 
-@triton.jit(do_not_specialize=["blocks", "tiles"], do_not_specialize_on_alignment=["Bounds", "Order"])
-def longest_first_kernel(Bounds, Order, blocks, tiles, PER_TILE: tl.constexpr, TILES: tl.constexpr):
-    """The places of TILES row tiles in the order of how far apart their keys are."""
-    tile = tl.program_id(0) * TILES + tl.arange(0, TILES)
-    mine, place = _keys_apart(Bounds, tile, blocks, PER_TILE), tl.zeros([TILES], tl.int32)
-    for start in range(0, tiles, TILES):
-        other = start + tl.arange(0, TILES)
-        theirs = _keys_apart(Bounds, other, blocks, PER_TILE)
+@triton.jit(
+    do_not_specialize=["queries", "tiles", "row_tile"], do_not_specialize_on_alignment=["First", "Stop", "Order"]
+)
+def longest_first_kernel(First, Stop, Order, queries, tiles, row_tile, PLACED: tl.constexpr, COMPARED: tl.constexpr):
+    """The places of PLACED row tiles in the order of how far apart their keys are."""
+    tile = tl.program_id(0) * PLACED + tl.arange(0, PLACED)
+    mine, place = _keys_apart(First, Stop, tile, queries, row_tile), tl.zeros([PLACED], tl.int32)
+    for start in range(0, tiles, COMPARED):
+        other = start + tl.arange(0, COMPARED)
+        theirs = _keys_apart(First, Stop, other, queries, row_tile)
         longer = theirs[None, :] > mine[:, None]
         before = (theirs[None, :] == mine[:, None]) & (other[None, :] < tile[:, None])
         place += tl.sum(((longer | before) & (other < tiles)[None, :]).to(tl.int32), 1)
     tl.store(Order + place, tile, mask=tile < tiles)
 
 
-def longest_first(bounds: Tensor, per_tile: int) -> Tensor:
-    """Row tiles of so many blocks of 64 rows, those first whose keys are furthest apart."""
-    blocks = bounds.shape[1]
-    tiles = -(-blocks // per_tile)
-    order = torch.empty(tiles, dtype=torch.int32, device=bounds.device)
-    longest_first_kernel[(-(-tiles // _TILES),)](bounds, order, blocks, tiles, PER_TILE=per_tile, TILES=_TILES)
+def longest_first(first: Tensor, stop: Tensor, row_tile: int) -> Tensor:
+    """Tiles of so many rows, those first whose keys are furthest apart; ranges are (batch or 1, queries)."""
+    queries = first.shape[1]
+    tiles = -(-queries // row_tile)
+    order = torch.empty(tiles, dtype=torch.int32, device=first.device)
+    longest_first_kernel[(-(-tiles // _PLACED),)](
+        first, stop, order, queries, tiles, row_tile, PLACED=_PLACED, COMPARED=_COMPARED
+    )
     return order
 
 

@@ -1,4 +1,7 @@
-"""Ranges of keys that queries see, as the forward kernel takes them: those of packed sequences."""
+"""Ranges of keys that queries see, as the forward kernels take them: those of packed sequences.
+
+Neither end falls from one query to the next, also of queries that see nothing: so ``segment_ranges`` finds them.
+"""
 
 from typing import NamedTuple
 
@@ -10,27 +13,34 @@ from attenio.kernels.gpu.band import Band
 from attenio.kernels.hopper.tiles import ROWS
 
 
+def ends_of(problem: KernelProblem) -> tuple[Tensor, Tensor]:
+    """First key and the one after the last of every query (batch or 1, queries), one row behind the other."""
+    seen, device = problem.visible, problem.query.device
+    assert seen.first is not None and seen.stop is not None
+    return seen.first.to(device, torch.int64).contiguous(), seen.stop.to(device, torch.int64).contiguous()
+
+
+def longest_first(first: Tensor, stop: Tensor, row_tile: int) -> Tensor:
+    """Tiles of so many rows, those first whose keys are furthest apart; of the first sequence of the batch.
+
+    Programs take them in this order as they are free, and so end together.
+    """
+    if first.is_cuda:
+        from attenio.kernels.hopper import range_kernels
+
+        return range_kernels.longest_first(first, stop, row_tile)
+    tiles = zip(first[0].split(row_tile), stop[0].split(row_tile), strict=True)
+    apart = torch.stack([stops[-1] - firsts[0] for firsts, stops in tiles])
+    return apart.clamp(min=0).argsort(descending=True, stable=True).to(torch.int32)
+
+
 class VisibleKeys(NamedTuple):
-    """First key and the one after the last of every query (batch or 1, queries), and the least and the largest of both
-    for every 64 of them (batch or 1, blocks, 4): what a consumer needs to know which key tiles it sees."""
+    """First key and the one after the last of every query within a band (batch or 1, queries), in 32 bits, and the
+    least and the largest of both for every 64 of them (batch or 1, blocks, 4): so Gluon's kernel takes them."""
 
     first: Tensor
     stop: Tensor
     bounds: Tensor
-
-    @property
-    def steps(self) -> tuple[int, int]:
-        """Rows and blocks of them from one sequence of the batch to the next; none where all have the same."""
-        return (self.first.stride(0), self.bounds.shape[1]) if self.first.shape[0] > 1 else (0, 0)
-
-    def longest_first(self, row_tile: int) -> Tensor:
-        """Tiles of so many rows, those first whose keys are furthest apart; of the first sequence of the batch."""
-        if self.bounds.is_cuda:
-            from attenio.kernels.hopper.range_kernels import longest_first
-
-            return longest_first(self.bounds, row_tile // ROWS)
-        tiles = [part[:, 3].max() - part[:, 0].min() for part in self.bounds[0].split(row_tile // ROWS)]
-        return torch.stack(tiles).clamp(min=0).argsort(descending=True, stable=True).to(torch.int32)
 
     @classmethod
     def of(cls, problem: KernelProblem, band: Band) -> "VisibleKeys":

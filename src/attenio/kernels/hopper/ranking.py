@@ -35,6 +35,8 @@ class Extent(NamedTuple):
     band: Band
     # Columns of keys and of values that heads have, where they are computed in more.
     own: tuple[int, int] | None = None
+    # Rows of a packed sequence, to the power of two below; 0 where nobody knows.
+    segment: int = 0
 
 
 def extent_of(kind: ForwardKind, processors: int) -> Extent:
@@ -46,7 +48,7 @@ def extent_of(kind: ForwardKind, processors: int) -> Extent:
     """
     own = kind.d, kind.width
     if not kind.repeats:
-        return Extent(kind.batch_heads, kind.queries, kind.keys, kind.band, own)
+        return Extent(kind.batch_heads, kind.queries, kind.keys, kind.band, own, kind.segment)
     band = Band(packed=True) if kind.band.packed else Band() if kind.band.is_dense else Band(above=0)
     length = _SHORT if max(kind.queries, kind.keys) <= 2 * _SHORT else _LONG
     return Extent(_MANY * processors, length, length, band, own)
@@ -67,6 +69,8 @@ _SAVED, _LEAST_COLUMNS, _WITHIN_SECTORS = 0.35, 48, 0.5
 _GLUON, _GLUON_WITHOUT, _GLUON_ONE_TILE = 1.01, 1.06, 1.1
 # Heads for each SM, and lengths, that tiles are ranked for where results repeat to the bit.
 _MANY, _SHORT, _LONG = 4, 256, 4096
+# Mean rows of a packed sequence over the power of two below.
+_USUAL = 1.5
 # Columns of a sector, and of a step of a product.
 _STEP = 16
 
@@ -131,6 +135,8 @@ def _for(own: tuple[int, int], tiles: HopperTiles, columns: tuple[int, int]) -> 
 
 def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processors: int) -> float:
     """Time of a launch: rounds of row tiles of equal length, else their sum over all blocks, or the longest alone."""
+    if extent.segment:
+        return _packed_us(tiles, times, extent, processors)
     lengths = key_tiles(
         *extent[1:4], row_tile=tiles.row_tile, key_tile=tiles.key_tile,
         missing=tiles.missing_rows(extent.queries, extent.band),
@@ -141,6 +147,20 @@ def predicted_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processor
         return -(-row_tiles // programs) * longest
     total = row_tiles * times.row_tile_us + extent.batch_heads * float(lengths.sum()) * times.key_tile_us
     return max(longest, total / programs)
+
+
+def _packed_us(tiles: HopperTiles, times: TileTimes, extent: Extent, processors: int) -> float:
+    """The same for packed sequences, in the midst of which row tiles begin: tiles of many rows see keys of more of them
+    than tiles of few, and half of their last key tile is empty. The longest is taken to be twice as long as the mean,
+    as where any length up to that is as likely."""
+    mean = _USUAL * extent.segment
+
+    def row_tile_us(seen: float) -> float:
+        return times.row_tile_us + (min(extent.keys, seen) / tiles.key_tile + 0.5) * times.key_tile_us
+
+    row_tiles = -(-extent.queries // tiles.row_tile) * extent.batch_heads
+    total = row_tiles * row_tile_us(mean + tiles.row_tile)
+    return max(row_tile_us(2 * mean), total / tiles.programs(processors))
 
 
 @cache

@@ -41,7 +41,7 @@ def _keep(ctx: Any, given: Arguments, results: tuple[Tensor, ...]) -> None:
     """What ``_backward_arguments`` makes arguments of the backward operator of."""
     ctx.save_for_backward(*given.tensors, *results)
     ctx.numbers = (given.scale, given.below, given.above, given.query_block, given.key_block, given.dropout_p)
-    ctx.deterministic, ctx.softcap = given.deterministic, given.softcap
+    ctx.deterministic, ctx.softcap, ctx.segments = given.deterministic, given.softcap, given.segments
     ctx.set_materialize_grads(False)
 
 
@@ -50,7 +50,19 @@ def _backward_arguments(ctx: Any, gradient: Tensor | None, *, bias_needs_it: boo
     *tensors, sinks, output, largest, total = ctx.saved_tensors
     gradient = torch.zeros_like(output) if gradient is None else gradient
     given = BackwardArguments._make(
-        (*tensors, output, largest, total, gradient, *ctx.numbers, deterministic, False, sinks, ctx.softcap)
+        (
+            *tensors,
+            output,
+            largest,
+            total,
+            gradient,
+            *ctx.numbers,
+            deterministic,
+            False,
+            sinks,
+            ctx.softcap,
+            ctx.segments,
+        )
     )
     if given.bias is None or given.bias.dtype == torch.bool or not bias_needs_it:
         return given

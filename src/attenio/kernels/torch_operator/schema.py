@@ -34,6 +34,7 @@ class Arguments(NamedTuple):
     deterministic: bool
     sinks: Tensor | None = None
     softcap: float = 0.0
+    segments: int = 0
 
     @property
     def tensors(self) -> tuple[Tensor | None, ...]:
@@ -78,6 +79,7 @@ class BackwardArguments(NamedTuple):
     with_bias: bool
     sinks: Tensor | None = None
     softcap: float = 0.0
+    segments: int = 0
 
     @classmethod
     def after(
@@ -86,7 +88,7 @@ class BackwardArguments(NamedTuple):
         """Those of a call's gradients, by its arguments, its results and the gradient of its output."""
         numbers = given.scale, given.below, given.above, given.query_block, given.key_block, given.dropout_p
         tensors = *given[:_NUMBERS], *results_and_gradient
-        return cls._make((*tensors, *numbers, deterministic, False, given.sinks, given.softcap))
+        return cls._make((*tensors, *numbers, deterministic, False, given.sinks, given.softcap, given.segments))
 
     @property
     def tensors(self) -> tuple[Tensor | None, ...]:

@@ -69,7 +69,7 @@ def test_rows_of_packed_sequences_that_see_nothing_are_zeros_and_others_are_thos
 
 
 def test_numbers_of_a_row_tile_that_come_after_its_queries_are_found():
-    told = "if (PACKED) tell(shared, place, present, tile_range(first, batch, work), range);\n"
+    told = "if (PACKED) tell(shared, place, present, from, tile_range(first, batch, from, work), range.stop);\n"
     end = "    first, head, batch);\n"
 
     def edited(text):

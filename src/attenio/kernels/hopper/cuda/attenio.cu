@@ -137,15 +137,15 @@ __device__ __forceinline__ void consume(u32 shared, const Work &work, int me) {
         Range range = {0, work.keys / KEY_TILE, 0, work.keys / KEY_TILE};
         int unseen = 0;
         Rows rows = {mine};
-        if (PACKED) find_keys(rows, batch_head / work.heads, work);
+        if (PACKED) find_keys(rows, batch_head / work.heads, read_number(told + 24), work);
         if (MASKED) {
             Range all;
             if (PACKED) {
                 range = {read_number(told + 8), read_number(told + 12), read_number(told + 16), read_number(told + 20)};
-                all = {read_number(told + 24), read_number(told + 28), 0, 0};
+                all = {0, read_number(told + 28), 0, 0};
             } else {
-                all = union_range(tile_row, 0, work);
-                range = tile_range(row, 0, work);
+                all = union_range(tile_row, 0, 0, work);
+                range = tile_range(row, 0, 0, work);
             }
             if (range.start >= range.stop) range = {all.start, all.start + 1, 0, 0};
             const int before = backwards ? all.stop - range.stop : range.start - all.start;

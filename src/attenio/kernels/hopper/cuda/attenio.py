@@ -17,7 +17,7 @@ from attenio.kernels.hopper.cuda.launcher import ELEMENTS, WARPGROUP, CudaKernel
 from attenio.kernels.hopper.cuda.source import Product, source
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, panel
 from attenio.kernels.hopper.descriptors import TmaDescriptor, aligned, padded_descriptor
-from attenio.kernels.hopper.ranges import VisibleKeys
+from attenio.kernels.hopper.ranges import ends_of, longest_first
 from attenio.kernels.hopper.schedule import LaunchPlan
 from attenio.kernels.hopper.tiles import ROWS
 from attenio.kernels.replay.launches import launch_compiled
@@ -34,15 +34,14 @@ class Work(ctypes.Structure):
         *(
             (name, ctypes.c_void_p)
             for name in (
-                "Largest", "Total", "Output", "Starts", "Entries", "Sinks", "First", "Stop", "Bounds", "Order",
-                "Counters",
+                "Largest", "Total", "Output", "Starts", "Entries", "Sinks", "First", "Stop", "Order", "Counters",
             )
         ),
         *(
             (name, ctypes.c_int)
             for name in (
                 "heads", "group", "queries", "keys", "below", "above", "width", "missing", "row_tiles", "batch_heads",
-                "together", "row_step", "bound_step",
+                "together", "row_step",
             )
         ),
         ("scale_log2", ctypes.c_float),
@@ -76,18 +75,18 @@ def launch_attenio(problem: KernelProblem, attended: Attended, tiles: CudaTiles,
     )  # fmt: skip
     sinks = 0 if problem.sinks is None else problem.sinks.detach().float()
     statistics, heads = (0, 0) if problem.only_output else attended[1:], problem.kv_heads * problem.group
-    ranges: tuple[Tensor | int, ...] = (0, 0, 0, 0, 0)
-    steps = (0, 0)
+    ranges: tuple[Tensor | int, ...] = (0, 0, 0, 0)
+    row_step = 0
     if band.packed:
         assert tiles.cluster == 1, "blocks of a cluster would each take a row tile of their own"
-        seen = VisibleKeys.of(problem, band)
-        ranges = (*seen, seen.longest_first(tiles.row_tile), counters(query.device, 2))
-        steps = seen.steps
+        first, stop = ends_of(problem)
+        ranges = (first, stop, longest_first(first, stop, tiles.row_tile), counters(query.device, 2))
+        row_step = problem.queries if first.shape[0] > 1 else 0
     arguments = (
         *statistics, attended.output, plan.starts, plan.entries, sinks, *ranges,
         heads, problem.group, problem.queries, problem.keys, band.below, band.above,
         problem.value.shape[-1], tiles.missing_rows(problem.queries, band), -(-problem.queries // tiles.row_tile),
-        problem.batch * heads, plan.together, *steps, scale,
+        problem.batch * heads, plan.together, row_step, scale,
     )  # fmt: skip
     constants = constants_of(tiles, plan.columns, (query.shape[-1], problem.value.shape[-1]), band, problem.keys)
     launcher = launcher_of(ELEMENTS[query.dtype], tiles, constants, query.device)

@@ -28,15 +28,16 @@ struct Work {
     void *Output;
     const int *Starts, *Entries;
     const float *Sinks;  // or null
-    // Of packed sequences: the first key of each row and the one after the last, the least and the largest of both of
-    // every 64 rows, row tiles in the order in which they are begun, and how many are besides the first of each program
-    // and programs that are done.
-    const int *First, *Stop, *Bounds, *Order;
+    // Of packed sequences: the first key of each row and the one after the last, neither of which falls from one row to
+    // the next, row tiles in the order in which they are begun, and how many are besides the first of each program and
+    // programs that are done.
+    const long long *First, *Stop;
+    const int *Order;
     u32 *Counters;
     int heads, group, queries, keys, below, above, width;
     int missing;  // rows that the first tile has before the first row, so that the last one is whole
-    // Of packed sequences; so many heads come together, and steps lead from one of the batch to the next.
-    int row_tiles, batch_heads, together, row_step, bound_step;
+    // Of packed sequences; so many heads come together, and a step leads from one of the batch to the next.
+    int row_tiles, batch_heads, together, row_step;
     float scale_log2;
 };
 
@@ -51,21 +52,35 @@ __device__ __forceinline__ bool is_there(int row, const Work &work) {
     return static_cast<u32>(row) < static_cast<u32>(work.queries);
 }
 
+// Of packed sequences: the first key that a row sees, and the one after the last.
+__device__ __forceinline__ int first_key(int row, int batch, const Work &work) {
+    const int first = static_cast<int>(work.First[batch * work.row_step + row]);
+    return max(max(first, row + work.below), 0);
+}
+__device__ __forceinline__ int stop_key(int row, int batch, const Work &work) {
+    const int stop = static_cast<int>(work.Stop[batch * work.row_step + row]);
+    return min(min(stop, row + work.above + 1), work.keys);
+}
+// Key tiles of packed sequences are counted from the first key that a row tile sees: it may be in the midst of others.
+__device__ __forceinline__ int first_key_of_tile(int row, int batch, const Work &work) {
+    return PACKED ? first_key(row, batch, work) : 0;
+}
+
 struct Range {
     int start, stop, whole_start, whole_stop;
 };
 
-// Key tiles that 64 rows may see, and those that all of them see whole.
-__device__ __forceinline__ Range tile_range(int row, int batch, const Work &work) {
+// Key tiles that 64 rows may see, from this key on, and those that all of them see whole.
+__device__ __forceinline__ Range tile_range(int row, int batch, int from, const Work &work) {
+    const int last = min(row + ROWS, work.queries) - 1;
     if (PACKED) {
         if (row >= work.queries) return {0, 0, 0, 0};
-        const int *of = work.Bounds + 4 * (batch * work.bound_step + row / ROWS);
-        const int first = of[0], last_first = of[1], first_stop = of[2], stop = of[3];
+        const int first = first_key(row, batch, work) - from, last_first = first_key(last, batch, work) - from;
+        const int first_stop = stop_key(row, batch, work) - from, stop = stop_key(last, batch, work) - from;
         if (first >= stop) return {0, 0, 0, 0};
         return {first / KEY_TILE, (stop + KEY_TILE - 1) / KEY_TILE, (last_first + KEY_TILE - 1) / KEY_TILE,
-                first_stop / KEY_TILE};
+                max(first_stop, 0) / KEY_TILE};
     }
-    const int last = min(row + ROWS, work.queries) - 1;
     const int first = max(row + work.below, 0), last_first = max(last + work.below, 0);
     const int first_stop = min(row + work.above + 1, work.keys), stop = min(last + work.above + 1, work.keys);
     if (first >= stop || row >= work.queries) return {0, 0, 0, 0};
@@ -79,11 +94,15 @@ __device__ __forceinline__ void add_range(Range &all, const Range &mine) {
 }
 
 // Key tiles that some consumer sees: at least one, so that no loop is empty.
-__device__ __forceinline__ Range union_range(int row, int batch, const Work &work) {
+__device__ __forceinline__ Range union_range(int row, int batch, int from, const Work &work) {
     if (!MASKED) return {0, work.keys / KEY_TILE, 0, 0};
-    Range all = tile_range(row, batch, work);
+    if (PACKED) {  // neither end falls from row to row
+        const int stop = stop_key(min(row + TILE_ROWS, work.queries) - 1, batch, work) - from;
+        return {0, max((stop + KEY_TILE - 1) / KEY_TILE, 1), 0, 0};
+    }
+    Range all = tile_range(row, batch, from, work);
 #pragma unroll
-    for (int c = 1; c < CLUSTER * CONSUMERS; c++) add_range(all, tile_range(row + c * ROWS, batch, work));
+    for (int c = 1; c < CLUSTER * CONSUMERS; c++) add_range(all, tile_range(row + c * ROWS, batch, from, work));
     all.stop = max(all.stop, all.start + 1);
     return all;
 }
@@ -125,12 +144,12 @@ __device__ __forceinline__ int read_number(u32 at) {
 }
 
 // The producer tells a consumer of packed sequences what it computes next, in numbers that come with its queries.
-__device__ __forceinline__ void tell(u32 shared, int place, const Entry &entry, const Range &mine, const Range &all) {
+__device__ __forceinline__ void tell(u32 shared, int place, const Entry &entry, int from, const Range &mine, int stop) {
     const u32 at = shared + ENTRIES_AT + 4 * NUMBERS * place;
     write_number(at, entry.batch_head), write_number(at + 4, entry.code);
     write_number(at + 8, mine.start), write_number(at + 12, mine.stop);
     write_number(at + 16, mine.whole_start), write_number(at + 20, mine.whole_stop);
-    write_number(at + 24, all.start), write_number(at + 28, all.stop);
+    write_number(at + 24, from), write_number(at + 28, stop);
 }
 // After the last row tile: there is none.
 __device__ __forceinline__ void tell_end(u32 shared, int place) {
@@ -171,18 +190,20 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
         const Entry present = entry;
         const int next = next_of(entry.index, work);
         if (!PACKED) entry = entry_at(next, work);
-        const Range range = union_range(row, batch, work);
+        const int from = first_key_of_tile(row, batch, work);
+        const Range range = union_range(row, batch, from, work);
         for (int step = 0; step < range.stop - range.start; step++) {
-            const int key = (backwards ? range.stop - 1 - step : range.start + step) * KEY_TILE;
+            const int key = from + (backwards ? range.stop - 1 - step : range.start + step) * KEY_TILE;
             barrier_wait(shared + K_FREE + 8 * ring.stage, ring.phase ^ 1);
             load_keys<STORED_D, D_PANEL>(shared + K_AT + ring.stage * K_SLOT, k, shared + K_FULL + 8 * ring.stage, key,
                                          head / work.group, batch);
             if (step == 0) {
+#pragma unroll(PACKED ? 1 : CONSUMERS)
                 for (int c = 0; c < CONSUMERS; c++) {
                     const int place = queries.stage * CONSUMERS + c;
                     const int first = row + (block_of_cluster() * CONSUMERS + c) * ROWS;
                     barrier_wait(shared + Q_FREE + 8 * place, queries.phase ^ 1);
-                    if (PACKED) tell(shared, place, present, tile_range(first, batch, work), range);
+                    if (PACKED) tell(shared, place, present, from, tile_range(first, batch, from, work), range.stop);
                     load_tile<ROWS, STORED_D, D_PANEL>(shared + Q_AT + place * Q_SLOT, q, shared + Q_FULL + 8 * place,
                                                        first, head, batch);
                 }

@@ -10,9 +10,39 @@ __device__ __forceinline__ float larger_of(float x, float y) {
 // Of a thread: two rows, 8 apart, and of every 8 columns two.
 struct Rows {
     int first;  // the first of them
-    int first_key[2], stop_key[2];  // of packed sequences: those that they see
+    int first_key[2], stop_key[2];  // of packed sequences: those that they see, counted as their key tiles are
     float largest[2], total[2], factor[2], anchor[2];
 };
+
+// What a row does not see of a key tile: nothing, all of it, or what is before its first key and from its stop on.
+enum class Hides { NOTHING, ROWS, KEYS };
+constexpr int CHAINS = 4;  // of each row: a comparison waits for the one before it
+
+// Hide scores, and find the largest of those that are left.
+template <Hides HIDES>
+__device__ __forceinline__ void find_tops(float (&s)[KEY_TILE / 2], float (&tops)[2][CHAINS], const int (&first)[2],
+                                          const int (&stop)[2]) {
+#pragma unroll
+    for (int i = 0; i < KEY_TILE / 2; i++) {
+        const int of = i / 2 % 2, at = i / 4 * 8 + i % 2, chain = (i / 4 * 2 + i % 2) % CHAINS;  // known to the compiler
+        if (HIDES == Hides::KEYS && (at >= stop[of] || (BELOW && at < first[of]))) s[i] = -INFINITY_F;
+        if (HIDES == Hides::ROWS && first[of] >= stop[of]) s[i] = -INFINITY_F;
+        tops[of][chain] = i < 4 * CHAINS / 2 ? s[i] : larger_of(tops[of][chain], s[i]);
+    }
+}
+
+// Whether some row of a warp sees a part of a key tile; if not, `stop` comes before `first` where a row sees none of it.
+__device__ __forceinline__ bool sees_a_part(const Rows &rows, int tile, int (&first)[2], int (&stop)[2]) {
+    bool part = false;
+#pragma unroll
+    for (int of = 0; of < 2; of++) {
+        const int from = rows.first_key[of] - tile * KEY_TILE, to = rows.stop_key[of] - tile * KEY_TILE;
+        const bool none = from >= min(to, KEY_TILE) || to <= 0;
+        part |= !none && (from > 0 || to < KEY_TILE);
+        if (none) stop[of] = first[of];
+    }
+    return __any_sync(0xffffffff, part);
+}
 
 // The largest score of a row in a key tile, the anchor of its weights, and by what those before are rescaled.
 template <bool MASKS>
@@ -24,14 +54,12 @@ __device__ __forceinline__ void find_anchors(float (&s)[KEY_TILE / 2], Rows &row
         first[of] = (PACKED ? rows.first_key[of] : rows.first + 8 * of + work.below) - column;
         stop[of] = (PACKED ? rows.stop_key[of] : min(rows.first + 8 * of + work.above + 1, work.keys)) - column;
     }
-    constexpr int CHAINS = 4;  // of each row: a comparison waits for the one before it
     float tops[2][CHAINS];
-#pragma unroll
-    for (int i = 0; i < KEY_TILE / 2; i++) {
-        const int of = i / 2 % 2, at = i / 4 * 8 + i % 2, chain = (i / 4 * 2 + i % 2) % CHAINS;  // known to the compiler
-        if (MASKS && (at >= stop[of] || (BELOW && at < first[of]))) s[i] = -INFINITY_F;
-        tops[of][chain] = i < 4 * CHAINS / 2 ? s[i] : larger_of(tops[of][chain], s[i]);
-    }
+    // Rows where one packed sequence ends and another begins pass tiles that some of them see whole and others not at all.
+    if (MASKS && PACKED && !sees_a_part(rows, tile, first, stop))
+        find_tops<Hides::ROWS>(s, tops, first, stop);
+    else
+        find_tops<MASKS ? Hides::KEYS : Hides::NOTHING>(s, tops, first, stop);
 #pragma unroll
     for (int of = 0; of < 2; of++) {
         float top = larger_of(larger_of(tops[of][0], tops[of][1]), larger_of(tops[of][2], tops[of][3]));
@@ -94,10 +122,10 @@ __device__ __forceinline__ void write_rows(const float (&o)[V / 2], const Rows &
 }
 
 // Which keys of packed sequences this thread's two rows see.
-__device__ __forceinline__ void find_keys(Rows &rows, int batch, const Work &work) {
+__device__ __forceinline__ void find_keys(Rows &rows, int batch, int from, const Work &work) {
 #pragma unroll
     for (int of = 0; of < 2; of++) {
-        const int at = batch * work.row_step + min(rows.first + 8 * of, work.queries - 1);
-        rows.first_key[of] = work.First[at], rows.stop_key[of] = work.Stop[at];
+        const int row = min(rows.first + 8 * of, work.queries - 1);
+        rows.first_key[of] = first_key(row, batch, work) - from, rows.stop_key[of] = stop_key(row, batch, work) - from;
     }
 }
