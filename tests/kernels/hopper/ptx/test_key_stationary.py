@@ -13,6 +13,11 @@ pytestmark = pytest.mark.skipif(compiler.library() is None, reason="NVRTC is not
 
 LONG = Heads((1, 2, 1, 150, 200), (64, 56), above=50)
 WHOLE = Heads((1, 1, 1, 130, 260), (128, 120), above=130, programs=1)
+# Sequences that end within tiles, one of no rows, and one that is as long as many tiles.
+PACKED = Heads((1, 2, 1, 300, 310), (64, 56), packed=(((100, 101, 170, 300), (90, 95, 170, 310)),))
+# Each of the batch has its own; rows of the second see nothing of some.
+APART = Heads((2, 3, 3, 130, 150), (40, 40), packed=(((60, 130), (20, 150)), ((130, 130), (0, 150))), programs=3)
+WIDE = Heads((1, 2, 1, 200, 270), (128, 128), packed=(((50, 200), (120, 270)),), window=(-1, 30))
 
 
 @pytest.mark.parametrize(
@@ -28,6 +33,21 @@ WHOLE = Heads((1, 1, 1, 130, 260), (128, 120), above=130, programs=1)
 )
 def test_gradients_are_those_of_the_definition_in_every_order(heads, whole, seed):
     assert off(*gradients(heads, whole=whole, seed=seed)) < 2.0**-7
+
+
+@pytest.mark.parametrize(
+    "heads, seed",
+    [
+        (PACKED, 0),
+        (PACKED._replace(is_causal=True, widths=(96, 96)), 1),
+        (APART._replace(is_causal=True), 2),
+        (WIDE, 3),
+        (WIDE._replace(is_causal=True, window=(40, 0), programs=1), 4),
+    ],
+    ids=str,
+)
+def test_gradients_of_packed_sequences_are_those_of_the_definition(heads, seed):
+    assert off(*gradients(heads, whole=False, seed=seed)) < 2.0**-7
 
 
 def test_the_order_in_which_warps_run_does_not_change_gradients_of_whole_heads():

@@ -155,7 +155,9 @@ def takes_whole_heads(problem: KernelProblem, d: int) -> bool:
     """
     band, heads, programs = Band.of(problem), problem.batch * problem.kv_heads, processors_of(problem.query.device)
     tiles, stored = -(-problem.keys // cuda.KEYS), cuda.stored_columns(d)
-    if band.above < 0 or (problem.group > 1 and heads < programs):  # parts of groups fill more programs
+    if band.packed or band.above < 0:
+        return False
+    if problem.group > 1 and heads < programs:  # parts of groups fill more programs
         return False
     if tiles == 1:
         return True

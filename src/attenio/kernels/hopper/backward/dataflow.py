@@ -136,7 +136,8 @@ def is_proven(problem: KernelProblem, *, tries: bool = True, config: BackwardCon
 
     def both() -> tuple[list[Tensor], list[Tensor]]:
         if config.is_cuda:
-            begin_compiling_key_stationary(dtype, config.d, masked=masked, whole_heads=config.whole_heads)
+            form = {"masked": masked, "whole_heads": config.whole_heads, "packed": band.packed}
+            begin_compiling_key_stationary(dtype, config.d, **form)
         queries, keys = (2 * config.rows + 40, 3 * config.keys + 24) if masked else (4 * config.rows, 4 * config.keys)
         trial = small_problem(
             (2 * ROW_STEP + queries if carried else queries, keys), (config.d, config.width), dtype, device,

@@ -48,7 +48,8 @@ def key_stationary_gradients(
     statistics = RowStatistics.of(
         problem, saved, heads_at_once, config.stored_columns, fixed_point=config.fixed_point, as_offsets=config.is_cuda
     )  # fmt: skip
-    call = BackwardCall.of(problem, config, VisibleRows.of(problem), statistics)
+    seen = VisibleRows.of(problem)
+    call = BackwardCall.of(problem, config, seen.in_order(config.keys) if config.is_cuda else seen, statistics)
     tiles = range(-(-problem.keys // config.keys))
     calls = [call._replace(statistics=statistics.of_stream(index, streams)) for index in range(streams)]
     done = [range(0)] * streams

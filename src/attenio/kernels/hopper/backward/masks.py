@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attenio.kernels.call.problem import KernelProblem
 from attenio.kernels.gpu.band import FAR, Band
+from attenio.kernels.hopper.ranges import longest_first
 
 # Rows of a matrix instruction: each so many rows have a range of key tiles of their own.
 PART_ROWS = 64
@@ -22,12 +23,14 @@ _read_by_graphs: dict[tuple[Any, ...], Tensor] = {}
 class VisibleRows(NamedTuple):
     """Rows that see key j: j - above to j - below of a band; of packed sequences first_rows[j] to stop_rows[j] - 1.
 
-    Both of these are (batch, keys), and already within the band.
+    Both of these are (batch, keys), and already within the band. Tiles of keys may be in an ``order``, those first that
+    most rows see.
     """
 
     band: Band
     first_rows: Tensor | None = None
     stop_rows: Tensor | None = None
+    order: Tensor | None = None
 
     @classmethod
     def of(cls, problem: KernelProblem) -> "VisibleRows":
@@ -49,6 +52,12 @@ class VisibleRows(NamedTuple):
         stop_rows = torch.minimum(torch.searchsorted(first, keys, right=True), keys - band.below + 1)
         both = (rows.to(torch.int32).expand(problem.batch, -1).contiguous() for rows in (first_rows, stop_rows))
         return cls(band, *both)
+
+    def in_order(self, key_tile: int) -> "VisibleRows":
+        """With tiles of so many keys in order, where the rows that see them lie in memory."""
+        if self.first_rows is None or self.stop_rows is None:
+            return self
+        return self._replace(order=longest_first(self.first_rows, self.stop_rows, key_tile))
 
 
 def key_tile_ranges(

@@ -22,7 +22,7 @@
 // registers of dP. Up to 96 columns there are registers for P in fp32, and it is not rounded to fp16 and back, which were
 // 48 of 293 instructions of a step with 16 columns (measured: 6 to 10 percent faster up to 32 columns, 1 to 3 beyond).
 //
-// The constants D, STORED, MASKED and SHARED_BYTES, the products, and `key_stationary_block.cu`, `_producer.cu`, `_dq.cu`,
+// The constants D, STORED, MASKED, PACKED and SHARED_BYTES, the products, and `key_stationary_block.cu`, `_producer.cu`, `_dq.cu`,
 // `_tile.cu` and `_step.cu` are written in front of this text by `source.py`.
 
 // Row tiles of a block that not all keys of a consumer are seen by, which come first.
@@ -37,17 +37,18 @@ __device__ __forceinline__ int masked_tiles(Me me, const Block &block, const Wor
 template <class Me>
 __device__ __forceinline__ void add_rows(Me me, Tile &tile, Gradients &sums, const Block &block, u32 shared,
                                          const Work &work) {
-    const int key = first_key(me, block), tiles = block.tiles;
+    const Own own = own_keys(me, block, keys_before(block, work));
+    const int tiles = block.tiles;
     const u32 stage = tile.number % STAGES, phase = tile.number / STAGES & 1;
     if constexpr (HOLDS_BOTH) {
         barrier_wait(shared + DO_FULL + 8 * stage, phase);
         issue_dp(me, tile, shared, stage);
         products_commit();
         products_wait<1>(tile.s);
-        find_weights<MASKED>(tile.s, tile.p, block.row(0), key, work);
+        find_weights<MASKED>(tile.s, tile.p, block.row(0), own, work);
     } else {
         products_wait<0>(tile.s);
-        find_weights<MASKED>(tile.s, tile.p, block.row(0), key, work);
+        find_weights<MASKED>(tile.s, tile.p, block.row(0), own, work);
         barrier_wait(shared + DO_FULL + 8 * stage, phase);
         issue_dp(me, tile, shared, stage);
         products_commit();
@@ -57,16 +58,27 @@ __device__ __forceinline__ void add_rows(Me me, Tile &tile, Gradients &sums, con
     int head = 0, step = 1;
     if (SHARES_DQ && !is_only) {
         if (step == tiles) head = 1, step = 0;
-        step_with_dq<MASKED, true>(me, tile, sums, block.row(step++), key, shared, work);
+        step_with_dq<MASKED, true>(me, tile, sums, block.row(step++), own, shared, work);
     }
     for (; head < work.group; head++, step = 0) {
-        if constexpr (MASKED) {
+        if constexpr (PACKED) {
+            for (; step < tiles; step++) {
+                int before;
+                const Block again = left_block(shared, tile.block, before);
+                const int row = again.row(step);
+                if (sees_all(me, shared, tile.block, row))
+                    row_step<false>(me, tile, sums, 0, {}, shared, work);
+                else
+                    row_step<true>(me, tile, sums, row, own_keys(me, again, before), shared, work);
+            }
+        } else if constexpr (MASKED) {
             // With 128 columns read again, so that no register holds it in the loop after this one.
             const Block again = SHARES_DQ ? block_of_tile(0, present_tile(shared, tile.block), work) : block;
-            const int first = first_key(me, again), masked = masked_tiles(me, again, work);
+            const Own first = own_keys(me, again, 0);
+            const int masked = masked_tiles(me, again, work);
             for (; step < masked; step++) row_step<true>(me, tile, sums, again.row(step), first, shared, work);
         }
-        for (; step < tiles; step++) row_step<false>(me, tile, sums, 0, 0, shared, work);
+        for (; step < tiles; step++) row_step<false>(me, tile, sums, 0, {}, shared, work);
     }
     if (!HOLDS_V && is_first_lane()) barrier_arrive(shared + V_FREE);
     if constexpr (SHARES_DQ) {
@@ -97,7 +109,7 @@ template <class Me>
 __device__ __forceinline__ void write_gradients(Me me, const Done &done, const Work &work) {
     if (done.index < 0) return;
     const Block block = block_of(done.index, work);
-    const int key = first_key(me, block);
+    const int key = own_keys(me, block, 0).key;
     const long long first = static_cast<long long>(block.batch_head) * work.keys;
     write_gradient(done.dv, static_cast<u16 *>(work.ValueGradients) + first * work.v_width, key, work.keys, work.v_width);
     write_gradient(done.dk, static_cast<u16 *>(work.KeyGradients) + first * work.width, key, work.keys, work.width);

@@ -40,6 +40,7 @@ class GradientWork(ctypes.Structure):
             (name, ctypes.c_void_p)
             for name in (
                 "QueryGradients", "RoundedQueryGradients", "KeyGradients", "ValueGradients", "Offsets", "Counters",
+                "FirstRows", "StopRows", "Order",
             )
         ),
         *(
@@ -54,8 +55,9 @@ class GradientWork(ctypes.Structure):
 
 
 def columns_of(problem: KernelProblem) -> int | None:
-    """The columns that a problem is computed in, if the kernel takes it: full and causal heads in bf16."""
-    if problem.query.dtype != torch.bfloat16 or Band.of(problem).cuts_before:
+    """The columns that a problem is computed in, if the kernel takes it: full, causal and packed heads in bf16."""
+    band = Band.of(problem)
+    if problem.query.dtype != torch.bfloat16 or (band.cuts_before and band != Band(packed=True)):
         return None
     widest = max(problem.query.shape[-1], problem.value.shape[-1])
     return next((columns for columns in WIDTHS if widest <= columns), None)
@@ -76,12 +78,12 @@ def rings_of(d: int) -> tuple[int, int, int]:
     return {32: (4, 4, 2), 64: (4, 4, 2), 96: (3, 3, 1), 128: (2, 2, 2)}[stored_columns(d)]
 
 
-def shared_bytes(d: int, *, whole_heads: bool) -> int:
+def shared_bytes(d: int, *, whole_heads: bool, packed: bool = False) -> int:
     """Q and dO of every stage, K twice and V, slots of dS, tiles of dQ, offsets of rows, numbers and barriers."""
     stages, slots, staged = rings_of(d)
     matrices = 2 * stored_columns(d) * (2 * stages * ROWS + (_K_BUFFERS + 1) * KEYS) + 2 * slots * KEYS * ROWS
     rows = 4 * staged * ROWS * dq_columns(d) + 2 * OFFSETS * stages * ROWS
-    numbers = 8 * _K_BUFFERS + (16 if whole_heads else 4) * _PLACES
+    numbers = (48 if packed else 8) * _K_BUFFERS + (16 if whole_heads else 4) * _PLACES
     barriers = 3 * stages + 2 * _K_BUFFERS + 2 + 2 * slots + (staged if whole_heads else 0)
     return matrices + rows + _MINUS_BYTES + numbers + 8 * barriers
 
@@ -95,25 +97,27 @@ def launch_key_stationary(call: "BackwardCall", chunk: "Chunk") -> None:
         for tensor, rows in ((call.query, ROWS), (call.key, KEYS), (call.value, KEYS), (call.gradient, ROWS))
     )
     whole_heads = call.config.whole_heads
+    seen = (0 if each is None else each for each in call.visible[1:])
     programs = min(len(chunk.batch_heads) if whole_heads else chunk.blocks, processors_of(device))
     arguments = (
         0 if statistics.dq_acc is None else statistics.dq_acc, call.gradients.query, call.gradients.key,
-        call.gradients.value, statistics.offsets, counters(device, 2), chunk.blocks,
+        call.gradients.value, statistics.offsets, counters(device, 2), *seen, chunk.blocks,
         programs, chunk.batch_heads.start, chunk.together, problem.kv_heads, call.group_parts, problem.group,
         problem.queries, problem.keys, band.above, statistics.padded, problem.key.shape[-1], problem.value.shape[-1],
         problem.scale * LOG2_E, problem.scale,
     )  # fmt: skip
     masked = call.config.masks or band.masks(problem.queries, problem.keys, KEYS)
-    launcher = launcher_of(ELEMENTS[call.query.dtype], d, device, masked=masked, whole_heads=whole_heads)
-    constants = {"D": d, "MASKED": int(masked), "WHOLE_HEADS": int(whole_heads)}
+    form = {"masked": masked, "whole_heads": whole_heads, "packed": band.packed}
+    launcher = launcher_of(ELEMENTS[call.query.dtype], d, device, **form)
+    constants = {"D": d, **{name.upper(): int(value) for name, value in form.items()}}
     launch_compiled(launcher, KERNEL, programs, described, arguments, constants)
 
 
 def begin_compiling_key_stationary(
-    dtype: torch.dtype, d: int, *, masked: bool, whole_heads: bool = False
+    dtype: torch.dtype, d: int, *, masked: bool, whole_heads: bool = False, packed: bool = False
 ) -> Future[bytes]:
     """Compile it beside whatever comes before its launch."""
-    return begin_compiling(gradient_source(ELEMENTS[dtype], d, masked=masked, whole_heads=whole_heads))
+    return begin_compiling(gradient_source(ELEMENTS[dtype], d, masked=masked, whole_heads=whole_heads, packed=packed))
 
 
 def is_compiled(dtype: torch.dtype, d: int, *, masked: bool, whole_heads: bool = False) -> bool:
@@ -122,16 +126,18 @@ def is_compiled(dtype: torch.dtype, d: int, *, masked: bool, whole_heads: bool =
 
 
 @lru_cache(maxsize=64)
-def launcher_of(element: str, d: int, device: torch.device, *, masked: bool, whole_heads: bool) -> CudaLauncher:
+def launcher_of(
+    element: str, d: int, device: torch.device, *, masked: bool, whole_heads: bool, packed: bool = False
+) -> CudaLauncher:
     """Compiled and loaded once for each device."""
     del device  # a module belongs to the current one
-    text = gradient_source(element, d, masked=masked, whole_heads=whole_heads)
+    text = gradient_source(element, d, masked=masked, whole_heads=whole_heads, packed=packed)
     warpgroups = 3 if stored_columns(d) == 128 else 4
-    room = shared_bytes(d, whole_heads=whole_heads)
+    room = shared_bytes(d, whole_heads=whole_heads, packed=packed)
     return CudaLauncher(CudaKernel(KERNEL, text, element, WARPGROUP * warpgroups, room, GradientWork))
 
 
-def gradient_source(element: str, d: int, *, masked: bool, whole_heads: bool = False) -> str:
+def gradient_source(element: str, d: int, *, masked: bool, whole_heads: bool = False, packed: bool = False) -> str:
     """The kernel's text, with products that make scores, dP, gradients of keys or values, and dQ."""
     products = (
         Product("scores_product", ROWS), Product("held_product", ROWS, a_in_registers=True),
@@ -141,6 +147,6 @@ def gradient_source(element: str, d: int, *, masked: bool, whole_heads: bool = F
     )  # fmt: skip
     constants = {
         "D": d, "STORED": stored_columns(d), "MASKED": int(masked), "WHOLE_HEADS": int(whole_heads),
-        "SHARED_BYTES": shared_bytes(d, whole_heads=whole_heads),
+        "PACKED": int(packed), "SHARED_BYTES": shared_bytes(d, whole_heads=whole_heads, packed=packed),
     }  # fmt: skip
     return source("key_stationary", element, constants, products)

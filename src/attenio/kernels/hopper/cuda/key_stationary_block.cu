@@ -34,9 +34,12 @@ constexpr int V_AT = K_AT + K_BUFFERS * KEY_BYTES, DS_AT = V_AT + KEY_BYTES;
 // compute-sanitizer takes operands with strides of 0 for whole matrices of 2,048 bytes, so more than that follows them.
 constexpr int MINUS_AT = DS_AT + SLOTS * CONSUMERS * DS_BYTES, OFFSETS_AT = MINUS_AT + 3 * 128;
 constexpr int DQ_AT = OFFSETS_AT + STAGES * OFFSET_BYTES, INDEX_AT = DQ_AT + STAGED * DQ_BYTES;
-constexpr int PLACES = 4, PLACE_BYTES = WHOLE_HEADS ? 16 : 4, PLACES_AT = INDEX_AT + 8 * K_BUFFERS;
+// Numbers of the block whose keys are in a buffer: its index and tile; of packed sequences also the rest of it, where
+// rows of its keys begin in memory, and the rows that see all keys of each consumer.
+constexpr int NUMBERS = PACKED ? 12 : 2, INDEX_BYTES = 4 * NUMBERS;
+constexpr int PLACES = 4, PLACE_BYTES = WHOLE_HEADS ? 16 : 4, PLACES_AT = INDEX_AT + INDEX_BYTES * K_BUFFERS;
 constexpr int BARRIERS_AT = PLACES_AT + PLACE_BYTES * PLACES;
-// The number and the tile of the block of each buffer of keys; which rows of dQ the last tiles are. Barriers: Q with
+// Numbers of the block of each buffer of keys; which rows of dQ the last tiles are. Barriers: Q with
 // offsets, dO, and both free, of every stage; keys and values full and free; dS full and free; sums of dQ loaded.
 constexpr int Q_FULL = BARRIERS_AT, DO_FULL = Q_FULL + 8 * STAGES, ROWS_FREE = DO_FULL + 8 * STAGES;
 constexpr int K_FULL = ROWS_FREE + 8 * STAGES, K_FREE = K_FULL + 8 * K_BUFFERS, V_FULL = K_FREE + 8 * K_BUFFERS;
@@ -55,6 +58,9 @@ struct Work {
     void *RoundedQueryGradients, *KeyGradients, *ValueGradients;
     const u16 *Offsets;     // eight numbers of bf16 for each row
     unsigned int *Counters;  // blocks that are begun besides the first of each program, and programs that are done
+    // Of packed sequences: the first row that sees each key and the one after the last, neither of which falls from one
+    // key to the next, and tiles of keys in the order in which they are begun.
+    const int *FirstRows, *StopRows, *Order;
     int blocks, programs, first_head, together, kv_heads, group_parts, group;
     int queries, keys, above, padded, width, v_width;
     float scale_log2, scale;
@@ -70,11 +76,26 @@ struct Block {
     }
 };
 
+__device__ __forceinline__ int offset_of(int tile, int count) { return tile % APART < count ? tile % APART : 0; }
+
+// Of packed sequences: where rows of all keys of a block's sequence begin in memory.
+__device__ __forceinline__ int keys_before(const Block &block, const Work &work) {
+    return PACKED ? block.batch_head / static_cast<int>(recomputed(work.kv_heads)) * work.keys : 0;
+}
+
 __device__ __forceinline__ Block block_of_tile(int batch_head, int tile, const Work &work) {
+    if (PACKED) {
+        const int before = keys_before({batch_head}, work);
+        const int from = work.FirstRows[before + tile * KEYS];
+        const int stop = work.StopRows[before + min(tile * KEYS + KEYS, work.keys) - 1];
+        const int first = min(max(from, 0), work.queries - 1) / ROWS * ROWS;
+        const int count = max((min(stop, work.queries) - first + ROWS - 1) / ROWS, 1);
+        return {batch_head, tile, first, count, offset_of(tile, count)};
+    }
     // Later rows see it all; there is a tile of rows also for keys that none sees.
     const int first = MASKED ? min(max(tile * KEYS - work.above, 0), work.queries - 1) / ROWS * ROWS : 0;
     const int count = (work.queries - first + ROWS - 1) / ROWS;
-    return {batch_head, tile, first, count, MASKED ? 0 : tile % APART < count ? tile % APART : 0};
+    return {batch_head, tile, first, count, MASKED ? 0 : offset_of(tile, count)};
 }
 
 // Blocks count through so many heads `together`: the first tiles of all of them, then the second ones. Of causal heads
@@ -84,7 +105,8 @@ __device__ __forceinline__ Block block_of(int index, const Work &work) {
     const int before = index / (work.together * tiles) * work.together;
     const int heads = max(min(work.together, work.blocks / tiles - before), 1);
     const int place = index - before * tiles;
-    return block_of_tile(work.first_head + before + place % heads, place / heads, work);
+    const int tile = PACKED ? work.Order[place / heads] : place / heads;
+    return block_of_tile(work.first_head + before + place % heads, tile, work);
 }
 
 // Where dQ of a tile of rows goes, of a program that has all keys of its heads: the sum of the first tile of keys that
@@ -106,7 +128,7 @@ __device__ __forceinline__ Place place_of(const Block &block, int head, int step
 // The number of the block whose keys are in a buffer, and its tile of keys.
 __device__ __forceinline__ int present_block(u32 shared, u32 block) {
     int index;
-    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared + INDEX_AT + 8 * (block % K_BUFFERS)) : "memory");
+    asm volatile("ld.shared.s32 %0, [%1];" : "=r"(index) : "r"(shared + INDEX_AT + INDEX_BYTES * (block % K_BUFFERS)) : "memory");
     return index;
 }
 
@@ -116,4 +138,41 @@ __device__ __forceinline__ int present_tile(u32 shared, u32 block) { return pres
 __device__ __forceinline__ int next_block(u32 shared, u32 block) {
     barrier_wait(shared + K_FULL + 8 * (block % K_BUFFERS), block / K_BUFFERS & 1);
     return present_block(shared, block);
+}
+
+// Of packed sequences: the producer looks up what follows from their lengths, and leaves it for all.
+__device__ __forceinline__ void leave_block(u32 to, const Block &block, const Work &work) {
+    const int before = keys_before(block, work), key = block.tile * KEYS;
+    asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(to + 8), "r"(block.batch_head), "r"(before) : "memory");
+    asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(to + 16), "r"(block.first_row), "r"(block.tiles) : "memory");
+#pragma unroll 1
+    for (int own = 0; own < CONSUMERS; own++) {
+        const int first = key + own * OWN_KEYS, last = first + OWN_KEYS - 1;
+        const bool whole = last < work.keys;
+        asm volatile("st.shared.v2.s32 [%0], {%1, %2};" ::"r"(to + 32 + 8 * own),
+                     "r"(whole ? work.FirstRows[before + last] : 1 << 30), "r"(whole ? work.StopRows[before + first] : 0)
+                     : "memory");
+    }
+}
+
+__device__ __forceinline__ void two_numbers(u32 from, int &first, int &second) {
+    asm volatile("ld.shared.v2.s32 {%0, %1}, [%2];" : "=r"(first), "=r"(second) : "r"(from) : "memory");
+}
+
+// The block whose keys are in a buffer, and where rows of its keys begin in memory.
+__device__ __forceinline__ Block left_block(u32 shared, u32 number, int &before) {
+    const u32 from = shared + INDEX_AT + INDEX_BYTES * (number % K_BUFFERS);
+    Block block;
+    int index;
+    two_numbers(from, index, block.tile), two_numbers(from + 8, block.batch_head, before);
+    two_numbers(from + 16, block.first_row, block.tiles);
+    block.offset = offset_of(block.tile, block.tiles);
+    return block;
+}
+
+// Whether a tile of rows sees all keys of a consumer.
+__device__ __forceinline__ bool sees_all(int me, u32 shared, u32 number, int row) {
+    int first, stop;
+    two_numbers(shared + INDEX_AT + INDEX_BYTES * (number % K_BUFFERS) + 32 + 8 * me, first, stop);
+    return row >= first && row + ROWS <= stop;
 }

@@ -23,14 +23,16 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
         const u32 buffer = blocks % K_BUFFERS, k_full = shared + K_FULL + 8 * buffer;
         barrier_wait(shared + K_FREE + 8 * buffer, blocks / K_BUFFERS & 1 ^ 1);
         const bool is_last = index >= work.blocks;
-        asm volatile("st.shared.s32 [%0], %1;" ::"r"(shared + INDEX_AT + 8 * buffer), "r"(is_last ? -1 : index)
+        asm volatile("st.shared.s32 [%0], %1;" ::"r"(shared + INDEX_AT + INDEX_BYTES * buffer), "r"(is_last ? -1 : index)
                      : "memory");
         if (is_last) {
             barrier_arrive(k_full);
             break;
         }
         const Block block = block_of(index, work);
-        asm volatile("st.shared.s32 [%0], %1;" ::"r"(shared + INDEX_AT + 8 * buffer + 4), "r"(block.tile) : "memory");
+        asm volatile("st.shared.s32 [%0], %1;" ::"r"(shared + INDEX_AT + INDEX_BYTES * buffer + 4), "r"(block.tile)
+                     : "memory");
+        if constexpr (PACKED) leave_block(shared + INDEX_AT + INDEX_BYTES * buffer, block, work);
         const int batch = block.batch_head / static_cast<int>(recomputed(work.kv_heads)), key = block.tile * KEYS;
         const int own = (block.batch_head - batch * work.kv_heads) / static_cast<int>(recomputed(work.group_parts));
         barrier_expect(k_full, KEY_BYTES);

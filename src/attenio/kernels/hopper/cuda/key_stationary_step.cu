@@ -2,7 +2,7 @@
 
 // With a warpgroup that computes dQ: dV and half of dK are issued as dS comes, and then the scores of the next tile.
 template <bool MASKS, class Me>
-__device__ __forceinline__ void step_beside_dq(Me me, Tile &tile, Gradients &sums, int row, int own_key, u32 memory,
+__device__ __forceinline__ void step_beside_dq(Me me, Tile &tile, Gradients &sums, int row, const Own &own, u32 memory,
                                                const Work &work) {
     const u32 shared = recomputed(memory);
     const u32 next = (tile.number + 1) % STAGES, phase = (tile.number + 1) / STAGES & 1;
@@ -27,7 +27,7 @@ __device__ __forceinline__ void step_beside_dq(Me me, Tile &tile, Gradients &sum
     }
     held(sums.dv);
     held(tile.p);
-    find_weights<MASKS>(tile.s, tile.p, row, own_key, work);
+    find_weights<MASKS>(tile.s, tile.p, row, own, work);
     products_wait<0>(sums.dk);
     held(tile.ds);
     if (is_first_lane()) barrier_arrive(shared + ROWS_FREE + 8 * (tile.number % STAGES));
@@ -75,7 +75,7 @@ __device__ __forceinline__ void issue_keys(Tile &tile, Gradients &sums, u32 shar
 }
 
 template <bool MASKS, bool FIRST, class Me>
-__device__ __forceinline__ void step_with_dq(Me me, Tile &tile, Gradients &sums, int row, int own_key, u32 memory,
+__device__ __forceinline__ void step_with_dq(Me me, Tile &tile, Gradients &sums, int row, const Own &own, u32 memory,
                                              const Work &work) {
     const u32 shared = recomputed(memory);
     const u32 next = (tile.number + 1) % STAGES, phase = (tile.number + 1) / STAGES & 1;
@@ -93,7 +93,7 @@ __device__ __forceinline__ void step_with_dq(Me me, Tile &tile, Gradients &sums,
     products_wait<HOLDS_BOTH ? 2 : 1>(tile.s);
     held(sums.dv);
     held(tile.p);
-    find_weights<MASKS>(tile.s, tile.p, row, own_key, work);
+    find_weights<MASKS>(tile.s, tile.p, row, own, work);
     products_wait<0>(sums.dk);
     held(tile.ds);
     if (is_first_lane()) barrier_arrive(shared + ROWS_FREE + 8 * (tile.number % STAGES));
@@ -124,10 +124,10 @@ __device__ __forceinline__ void last_step_with_dq(Me me, Tile &tile, Gradients &
 }
 
 template <bool MASKS, class Me>
-__device__ __forceinline__ void row_step(Me me, Tile &tile, Gradients &sums, int row, int own_key, u32 memory,
+__device__ __forceinline__ void row_step(Me me, Tile &tile, Gradients &sums, int row, const Own &own, u32 memory,
                                          const Work &work) {
     if constexpr (SHARES_DQ)
-        step_with_dq<MASKS, false>(me, tile, sums, row, own_key, memory, work);
+        step_with_dq<MASKS, false>(me, tile, sums, row, own, memory, work);
     else
-        step_beside_dq<MASKS>(me, tile, sums, row, own_key, memory, work);
+        step_beside_dq<MASKS>(me, tile, sums, row, own, memory, work);
 }

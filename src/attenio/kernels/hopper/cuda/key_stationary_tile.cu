@@ -47,22 +47,33 @@ __device__ __forceinline__ void issue_subtraction(float (&from)[ROWS / 2], u32 s
 
 __device__ __forceinline__ bool is_first_lane() { return threadIdx.x % 32 == 0; }
 
-// The first of a thread's two keys.
+// The first of a thread's two keys, and where rows of all keys of its sequence begin in memory.
+struct Own {
+    int key, before;
+};
 template <class Me>
-__device__ __forceinline__ int first_key(Me me, const Block &block) {
-    return block.tile * KEYS + me * OWN_KEYS + threadIdx.x % WARPGROUP / 32 * 16 + threadIdx.x % 32 / 4;
+__device__ __forceinline__ Own own_keys(Me me, const Block &block, int before) {
+    const int thread = threadIdx.x % WARPGROUP;
+    return {block.tile * KEYS + me * OWN_KEYS + thread / 32 * 16 + thread % 32 / 4, before};
 }
 
 // P of scores of a tile of rows, times 2^SHIFT, in fp16; or in fp32, where there are registers for it.
 template <bool MASKS>
-__device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[P_WORDS], int row, int own_key,
+__device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[P_WORDS], int row, const Own &own,
                                              const Work &work) {
     const int lane = threadIdx.x % 4 * 2;
-    int first[2];  // of the rows that see each of the two keys
+    int first[2], stop[2] = {};  // of the rows that see each of the two keys
 #pragma unroll
     for (int of = 0; of < 2; of++) {
-        const int key = own_key + 8 * of;
-        first[of] = key < work.keys ? key - work.above - row - lane : 1 << 30;
+        const int key = own.key + 8 * of;
+        first[of] = 1 << 30;
+        if (key >= work.keys) continue;
+        if (MASKS && PACKED) {
+            first[of] = work.FirstRows[own.before + key] - row - lane;
+            stop[of] = work.StopRows[own.before + key] - row - lane;
+        } else {
+            first[of] = key - work.above - row - lane;
+        }
     }
 #pragma unroll
     for (int j = 0; j < ROWS / 8; j++) {
@@ -73,7 +84,7 @@ __device__ __forceinline__ void find_weights(float (&s)[ROWS / 2], u32 (&p)[P_WO
             for (int e = 0; e < 2; e++) {
                 float score = s[4 * j + 2 * of + e];
                 const int at = 8 * j + e;
-                if (MASKS && at < first[of]) score = -INFINITY_F;
+                if (MASKS && (at < first[of] || (PACKED && at >= stop[of]))) score = -INFINITY_F;
                 weights[e] = exp2_of(fmaf(score, work.scale_log2, SHIFT));
             }
             if constexpr (WHOLE_WEIGHTS) {
