@@ -16,7 +16,7 @@ from attenio.kernels.hopper.cuda import attenio, compiler
 from attenio.kernels.hopper.cuda.attenio import constants_of, products_of
 from attenio.kernels.hopper.cuda.compiler import CompileError
 from attenio.kernels.hopper.cuda.key_stationary import WIDTHS as WIDTHS_OF_GRADIENTS
-from attenio.kernels.hopper.cuda.key_stationary import columns_of, dq_columns, gradient_source
+from attenio.kernels.hopper.cuda.key_stationary import columns_of, dq_columns, gradient_source, shared_bytes
 from attenio.kernels.hopper.cuda.proving import is_proven
 from attenio.kernels.hopper.cuda.source import source
 from attenio.kernels.hopper.cuda.tiles import WIDTHS, CudaTiles, cuda_columns, cuda_tiles
@@ -130,12 +130,31 @@ def test_what_a_producer_tells_consumers_of_packed_sequences_fits_an_sm_as_well(
 @pytest.mark.parametrize("d", WIDTHS_OF_GRADIENTS)
 @pytest.mark.parametrize("masked, whole_heads", [(False, False), (True, False), (True, True)])
 def test_the_gradients_spill_nothing_and_multiply_on_tensor_cores(masked, whole_heads, d, tmp_path):
+    _expect_products_only(d, tmp_path, masked=masked, whole_heads=whole_heads)
+
+
+@pytest.mark.parametrize("d", [64, 96, 128])
+def test_gradients_of_packed_sequences_spill_as_little(d, tmp_path):
+    _expect_products_only(d, tmp_path, masked=True, packed=True)
+
+
+@pytest.mark.parametrize("d", WIDTHS_OF_GRADIENTS)
+def test_numbers_of_blocks_of_packed_sequences_fit_an_sm_as_well(d):
+    more = shared_bytes(d, whole_heads=False, packed=True) - shared_bytes(d, whole_heads=False)
+    assert more == 2 * 4 * (12 - 2)  # NUMBERS of two buffers of keys, as in the kernel
+    assert shared_bytes(d, whole_heads=False, packed=True) <= SHARED_BYTES
+
+
+def _expect_products_only(d, tmp_path, *, masked, whole_heads=False, packed=False):
     from offline_compiler import cuda_instructions
 
     # S and dP before the loops, dV and dK after them, and all of these in each loop; dQ of 128 keys. S and dP have 16
-    # columns more, the offsets of rows. Consumers run the same code but for long heads of 128 columns.
-    loops, scores, gradients, dq = 1 + masked, 2 * (d // 16 + 1), 2 * 64 // 16, 128 // 16
-    found = cuda_instructions(gradient_source("bf16", d, masked=masked, whole_heads=whole_heads), tmp_path)
+    # columns more, the offsets of rows. Consumers run the same code but for long heads of 128 columns. Of packed
+    # sequences a tile of rows may be masked wherever it is, and the compiler has a third loop for them.
+    loops, scores, gradients, dq = 1 + masked + packed, 2 * (d // 16 + 1), 2 * 64 // 16, 128 // 16
+    found = cuda_instructions(
+        gradient_source("bf16", d, masked=masked, whole_heads=whole_heads, packed=packed), tmp_path
+    )
     if dq_columns(d) == d:
         expected = Counter({"HGMMA.64x64x16": (1 + loops) * scores})
         expected[f"HGMMA.64x{d}x16"] += (1 + loops) * gradients + dq

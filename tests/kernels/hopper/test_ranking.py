@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from attenio.kernels.call.problem import KernelProblem
+from attenio.kernels.call.visibility import Visibility
 from attenio.kernels.gpu.band import Band
+from attenio.kernels.hopper import launch_plans
 from attenio.kernels.hopper.candidates import candidates
 from attenio.kernels.hopper.cuda.tiles import CudaTiles, cuda_tiles
 from attenio.kernels.hopper.kind import ForwardKind
@@ -69,6 +72,40 @@ def test_short_heads_take_tiles_that_were_measured_for_them():
     assert (taken.row_tile, taken.key_tile, taken.blocks) == (64, 80, 3)
     taken = ordered_tiles(128, 128, extent_of(768, 256), PROCESSORS, cuda=True)[0]
     assert isinstance(taken, CudaTiles) and (taken.key_tile, taken.query_buffers) == (128, 2)
+
+
+@pytest.mark.parametrize("segment, rows", [(256, 64), (2048, 192)])
+def test_short_packed_sequences_take_tiles_of_few_rows(segment, rows):
+    """64 sequences of 326 tokens: tiles of 192 rows see keys of two of them, 64 rows those of one."""
+    extent = Extent(5, 20857, 20857, Band(packed=True), segment=segment)
+    assert ordered_tiles(64, 64, extent, PROCESSORS, cuda=True)[0].row_tile == rows
+
+
+def test_a_few_packed_sequences_take_tiles_whose_longest_takes_the_least_time():
+    """5 sequences of 870 tokens, the longest maybe twice as long, and 7 heads: not all SMs have as much to do."""
+    few, many = (Extent(heads, 4351, 4351, Band(packed=True), segment=512) for heads in (7, 70))
+    assert [ordered_tiles(64, 64, each, PROCESSORS, cuda=True)[0].row_tile for each in (few, many)] == [64, 192]
+
+
+def test_the_kind_of_packed_sequences_has_the_power_of_two_below_their_mean_length():
+    query = torch.zeros(1, 2, 4351, 64, dtype=torch.bfloat16)
+    ends = torch.zeros(1, 4351, dtype=torch.int64)
+    for segments, segment in ((0, 0), (1, 4096), (5, 512), (4351, 1), (5000, 1)):
+        seen = Visibility(first=ends, stop=ends, segments=segments, group=1)
+        kind = ForwardKind.of(KernelProblem.of_heads(query, query, query, seen, 1.0))
+        assert kind.segment == segment
+
+
+def test_heads_of_packed_sequences_come_in_equal_runs_of_many_row_tiles(monkeypatch):
+    monkeypatch.setattr(launch_plans, "processors_of", lambda _device: PROCESSORS)
+
+    def together(heads, queries, d):
+        kind = ForwardKind(
+            heads, queries, queries, Band(packed=True), d, d, torch.bfloat16, torch.device("cpu"), segment=512
+        )
+        return launch_plans.plan_of.__wrapped__(kind, cuda_tiles(d, d)[0]).together
+
+    assert [together(15, 4034, 256), together(35, 24804, 96), together(40, 65536, 128)] == [15, 12, 10]
 
 
 def test_lengths_that_stand_in_for_each_other_on_a_gpu_have_the_kernels_that_its_tests_name():

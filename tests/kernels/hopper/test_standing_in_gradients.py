@@ -101,7 +101,7 @@ def test_captured_gradients_take_what_is_known_to_be_right(gradient_compilers, m
 
 def test_a_launch_with_masks_is_one_of_the_kernel_that_has_them(gradient_compilers, monkeypatch):
     asked = []
-    monkeypatch.setattr(key_stationary, "launcher_of", lambda *_given, masked, whole_heads: asked.append(masked))
+    monkeypatch.setattr(key_stationary, "launcher_of", lambda *_given, masked, **_form: asked.append(masked))
     monkeypatch.setattr(key_stationary, "launch_compiled", lambda *_given: None)
     problem = gradient_problem()
     saved = (*forward_by_definition(problem), problem.query)

@@ -188,11 +188,13 @@ __device__ __forceinline__ void produce(u32 shared, const TensorMap *q, const Te
         const int batch = entry.batch_head / work.heads, head = entry.batch_head % work.heads;
         const int row = first_row(entry.code, work), backwards = entry.code % 2;
         const Entry present = entry;
-        const int next = next_of(entry.index, work);
+        int next = PACKED ? 0 : next_of(entry.index, work);
         if (!PACKED) entry = entry_at(next, work);
         const int from = first_key_of_tile(row, batch, work);
         const Range range = union_range(row, batch, from, work);
         for (int step = 0; step < range.stop - range.start; step++) {
+            // Who takes the next row tile as late as can be takes it when it is free.
+            if (PACKED && step == range.stop - range.start - 1) next = next_of(entry.index, work);
             const int key = from + (backwards ? range.stop - 1 - step : range.start + step) * KEY_TILE;
             barrier_wait(shared + K_FREE + 8 * ring.stage, ring.phase ^ 1);
             load_keys<STORED_D, D_PANEL>(shared + K_AT + ring.stage * K_SLOT, k, shared + K_FULL + 8 * ring.stage, key,
