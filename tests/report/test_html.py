@@ -1,3 +1,4 @@
+import html
 import html.parser
 import json
 import re
@@ -19,7 +20,7 @@ from attenio.report.answer import answer
 from attenio.report.figures import axes
 from attenio.report.html import write_report, write_training_report
 from attenio.report.notation import show_ratio
-from attenio.report.training import training_answer
+from attenio.report.training import between_passes, training_answer
 from attenio.workload import Workload
 
 from .strategies import machines, workloads
@@ -96,6 +97,7 @@ def test_the_cards_of_a_training_step_are_about_the_step(tmp_path: Path) -> None
         assert show_bytes(words * width) in cards
     assert show_ratio(step.gap) in cards and step.plan.saved.value in cards
     assert show_bytes(step.backward.plan.moved_words * width) not in cards
+    assert html.escape(between_passes(step.plan)) in text
 
 
 def test_the_page_names_no_computer_and_no_path(page: Page) -> None:

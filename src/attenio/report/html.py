@@ -25,7 +25,7 @@ from attenio.report.notation import capital, price_of_units, show_ratio, told_bo
 from attenio.report.page import cards, figure_place, page, plotly_script, section, with_links
 from attenio.report.reproduction import reproduce
 from attenio.report.roofline_figure import roofline_figure
-from attenio.report.training import TrainingAnswer, training_answer
+from attenio.report.training import TrainingAnswer, between_passes, training_answer
 from attenio.workload import Direction, Workload
 
 _MEMORY_CAPTION = (
@@ -199,7 +199,7 @@ def _step_sentence(step: TrainingAnswer) -> str:
         f" The best, <b>{plan.forward.dataflow.value}</b> forward, <b>{plan.backward.dataflow.value}</b> backward and"
         f" {plan.saved.value} saved between them, moves"
         f" <b>{plan.moved_words:,}</b> words: <b>{show_ratio(step.gap)}</b> that bound{_beside(step)}."
-        f"{_price(step)} Below: its backward pass."
+        f"{_price(step)} {html.escape(between_passes(plan))} Below: its backward pass."
     )
 
 
