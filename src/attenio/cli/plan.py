@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from attenio.cli.cache import Cache
 from attenio.cli.devices import Devices, asking_devices, idle_notes
 from attenio.cli.options import AsJson
-from attenio.cli.output import print_aside, print_json, print_tables
+from attenio.cli.output import SOON_SECONDS, print_aside, print_json, print_tables, progress_bar
 from attenio.cli.paged_answer import PagedAnswer
 from attenio.cli.question import DEFAULT_N, DataflowName, Question, dataflow_named, refuse_dataflow_of_step
 from attenio.errors import InvalidInput
@@ -101,7 +101,8 @@ def _plan_devices(
     cluster = devices.cluster(machine)
     if cluster.devices >= _MANY_DEVICES and str(workload.mask) == "causal":
         print_aside(f"counting the words of strips on {show_count(cluster.devices, 'device')} one by one")
-    spread = cluster_answer(workload, cluster, devices.chosen_grid)
+    with progress_bar("planning for many devices", first_line_s=SOON_SECONDS) as progress:
+        spread = cluster_answer(workload, cluster, devices.chosen_grid, progress=progress)
     notes = (*question.notes(workload), *devices.notes(question, [machine], [workload.dtype]), *idle_notes(cluster))
     if as_json:
         alone = training_answer(workload, machine) if workload.is_training else answer(workload, machine)

@@ -53,7 +53,9 @@ def report(
         question.refuse_tolerance("many devices are planned for")
         workload = workload if cache.has_forms else workload.plain
         cluster = devices.cluster(machine)
-        spread, idle = cluster_answer(workload, cluster, devices.chosen_grid), idle_notes(cluster)
+        with progress_bar("planning for many devices", first_line_s=SOON_SECONDS) as progress:
+            spread = cluster_answer(workload, cluster, devices.chosen_grid, progress=progress)
+        idle = idle_notes(cluster)
     notes = (*question.notes(workload), *devices.notes(question, [machine], [workload.dtype]), *idle)
     if workload.is_training:
         from attenio.report import training_answer, write_training_report

@@ -1,6 +1,7 @@
 """The answer about many devices: the best grid, every scheme that has a name beside it, and what must be exchanged."""
 
 import html
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from attenio.plain_values import plain_fields
 from attenio.quantities import bytes_of, show_bytes, show_count, show_seconds
 from attenio.report.notation import show_ratio
 from attenio.workload import Workload
+
+Progress = Callable[[int, int], None]
 
 NOTHING = "–"
 LEVEL = ("name", "words_per_device", "total_words", "seconds")
@@ -67,18 +70,33 @@ class ClusterAnswer:
         }
 
 
-def cluster_answer(workload: Workload, cluster: Cluster, grid: Grid | None = None) -> ClusterAnswer:
-    """The best grid for a workload on a cluster, or the one given, and every scheme that has a name."""
+def cluster_answer(
+    workload: Workload, cluster: Cluster, grid: Grid | None = None, *, progress: Progress | None = None
+) -> ClusterAnswer:
+    """The best grid for a workload on a cluster, or the one given, and every scheme that has a name.
+
+    ``progress`` is told after the grid, the strips, the patches and the schemes.
+    """
+
+    def tell(done: int) -> None:
+        if progress is not None:
+            progress(done, 4)
+
     plan = best_cluster_plan(workload, cluster, grid=grid)
+    tell(1)
     strips = best_strips(workload, cluster.devices) if grid is None else None
+    tell(2)
     patches = best_patches(workload, cluster.devices) if grid is None else None
+    tell(3)
+    schemes = scheme_plans(workload, cluster)
+    tell(4)
     memory = cluster.memory_words(workload)
     strips = strips if strips is not None and (memory is None or strips.memory_words <= memory) else None
     patches = patches if patches is not None and (memory is None or patches.memory_words <= memory) else None
     return ClusterAnswer(
         workload=workload,
         plan=plan,
-        schemes=scheme_plans(workload, cluster),
+        schemes=schemes,
         strips=strips,
         strips_times=None if strips is None else layout_times(strips, cluster),
         patches=patches,
