@@ -68,6 +68,9 @@ def backward_form(problem, tiles):
     moved = (problem.touched_keys + m) * (d + dv)
     moved += g * (reads(problem.required.T, b, slots) * (d + dv + w + state))
     moved -= g * (problem.touched_rows * (state - dv) - n * d)
+    # rows that meet all of their keys at once read neither their outputs nor a log-sum-exp
+    at_once = sum(0 < int(needed.sum()) <= b for needed in problem.required)
+    moved -= g * at_once * (dv + w)
     return moved, b * (d + dv) * (1 + w) + slots * g * (d + dv + (d + 2) * w) + 2 * w + 1
 
 

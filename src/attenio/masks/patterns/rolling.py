@@ -26,6 +26,20 @@ def rolling_loads(band: Band, rows_held: Counts, slots: Counts) -> Counts:
     return read - where(band.left + band.right >= rows_held, saved, 0)
 
 
+def met_at_once(band: Band, rows_held: Counts) -> Counts:
+    """Keys that take a single turn, where rows come and go one by one: all rows that need one are there at a time.
+
+    >>> window = Band(rows=64, keys=64, left=7, right=0, shift=0)
+    >>> met_at_once(window, 4), met_at_once(window, 8)
+    (4, 64)
+    """
+    before, after = band.shift - band.left, band.shift + band.right
+    first = larger(smaller(band.keys, rows_held + before) - larger(before, 0), 0)
+    last = larger(smaller(band.keys, band.rows + after) - larger(band.rows - rows_held + after, 0), 0)
+    every = (band.left + band.right < rows_held) | (band.rows <= rows_held)
+    return where(every, band.touched_keys, first + last)
+
+
 def rolls_from_the_end(band: Band, rows_held: int) -> bool:
     """Whether rows come from the last one on."""
     first, last = _stay_often(band, rows_held)

@@ -145,6 +145,7 @@ def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tile
         return exchanged_words(phase, (counts.rows, counts.keys), _exchanged(phase, tiles))
     a, slots = tiles[phase.tile], tiles[phase.slots]
     words = phase.loads * counts.rolling_loads(a, slots) + phase.live * counts.touched_rows
+    words -= phase.once * counts.met_at_once(a)
     if phase.sums:
         words += phase.state * counts.rolling_loads(a, int(slots_and_places(a, slots, tiles[phase.sums])))
     return words

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.rolling import rolling_loads
+from attenio.masks.patterns.rolling import met_at_once, rolling_loads
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.problems.kinds import OTHERS, Kind, kind_of
 from attenio.planning.words.band_turns import take_turns
@@ -151,6 +151,12 @@ class PatternCounts:
         band = self.only_band
         assert band is not None
         return int(rolling_loads(band, rows_held, slots))
+
+    def met_at_once(self, rows_held: int) -> int:
+        """Keys with a single turn where rows come and go one by one."""
+        band = self.only_band
+        assert band is not None
+        return int(met_at_once(band, rows_held))
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them (V)."""

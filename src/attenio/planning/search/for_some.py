@@ -159,7 +159,7 @@ def _ring_may_fit(problems: Problems, phase: KeyRing | RowRing, fast_words: int)
 def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
     band = seen_by(problems, phase).counts.only_band
     assert band is not None
-    room, waiting = (phase.per_row, phase.per_slot), (phase.per_sum, phase.state, bool(phase.sums))
+    room, waiting = (phase.per_row, phase.per_slot), (phase.per_sum, phase.state, phase.once, bool(phase.sums))
     return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, *room, *waiting)
 
 

@@ -211,7 +211,8 @@ class RollingTile(NamedTuple):
     one slot, and as many rows as fit.
 
     With ``sums``, sums of some keys that leave stay for their second turn, ``per_sum`` words of each; others move
-    ``state`` words at every turn: g*state*V(a, s + u) more (see ``rolling_sums``).
+    ``state`` words at every turn: g*state*V(a, s + u) more (see ``rolling_sums``). A key that takes a single turn moves
+    ``once`` words less.
     """
 
     tile: str
@@ -225,6 +226,7 @@ class RollingTile(NamedTuple):
     sums: str = ""
     per_sum: Counts = 0
     state: Counts = 0
+    once: Counts = 0
 
 
 class KeyRing(NamedTuple):
