@@ -27,7 +27,8 @@ from attenio.dataflows.backward.held_keys import HeldKeys, meet, places_for_keys
 from attenio.dataflows.backward.kept_row_gradients import NOT_WAITING, RowSlots, Waiting
 from attenio.dataflows.backward.passing_rows import part
 from attenio.dataflows.backward.problem import BackwardProblem
-from attenio.dataflows.backward.steps import make_statistics
+from attenio.dataflows.backward.ring_of_rows import RingOfRows, Room, free_places
+from attenio.dataflows.backward.steps import make_statistics, room_for_score
 from attenio.dataflows.backward.zeros import store_key_zeros, store_row_zeros
 from attenio.dataflows.rolling import rolling_order, rolling_turns
 from attenio.masks.patterns import Band
@@ -43,6 +44,12 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
     across = band.transposed
     b, slots = min(tiles["rolling_keys"], band.keys), min(tiles["kept_rows"], band.rows)
     places = tiles.get("waiting_sums", 0)
+    room = Room.of(problem, (b, slots, places))
+    if room.first_rows(band):
+        _from_a_ring(problem, room, fast)
+        store_row_zeros(fast, band, problem.group, problem.dQ)
+        store_key_zeros(fast, band, problem.dK, problem.dV)
+        return
     waiting = waiting_turns(across, b, slots, places)
     with places_for_keys(problem, b, fast) as keys, RowSlots(problem, fast, slots, places) as rows:
         order = rolling_order(across, held=b)
@@ -62,6 +69,35 @@ def rolling_keys(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> No
             end_key(problem, fast, keys, key)
     store_row_zeros(fast, band, problem.group, problem.dQ)
     store_key_zeros(fast, band, problem.dK, problem.dV)
+
+
+def _from_a_ring(problem: BackwardProblem, room: Room, fast: FastMemory) -> None:
+    """The first rows stay until they are done (see ``ring_of_rows``)."""
+    across, b = problem.pattern.transposed, room.keys
+    assert isinstance(across, Band)
+    order = rolling_order(across, held=b)
+    with (
+        fast.buffer("keys, rows and sums", 1, room.words),
+        room_for_score(fast),
+        fast.buffer("O", 1, 1) as O_element,
+    ):
+        ring, keys = RingOfRows(problem, fast, room, O_element), free_places(problem, b)
+        for number, turns in enumerate(rolling_turns(across, held=b, slots=1)):
+            passes, leaves = number < ring.count, number - b
+            if leaves >= ring.count:
+                end_key(problem, fast, keys, order[leaves])
+                ring.take(-room.per_key)
+            begin_key(problem, fast, keys, order[number])
+            ring.take(room.per_key)
+            if passes:
+                ring.pass_by(number, keys, order[number])
+                end_key(problem, fast, keys, order[number])
+                ring.take(-room.per_key)
+            else:
+                ends = order[ring.count], order[number]
+                ring.turns(turns, keys, range(min(ends), max(ends) + 1))
+        for key in order[max(ring.count, len(order) - b) :]:
+            end_key(problem, fast, keys, key)
 
 
 def waiting_turns(band: Band, held: int, slots: int, places: int) -> dict[tuple[int, int], Waiting]:

@@ -36,7 +36,7 @@ from attenio.planning.words.last_columns import LastColumns, held_by_last, last_
 from attenio.planning.words.left_over import LeftOver, left_over_words
 from attenio.planning.words.left_over import Sizes as LeftOverSizes
 from attenio.planning.words.left_over import held_words as held_left_over
-from attenio.planning.words.rolling_sums import slots_and_places
+from attenio.planning.words.rolling_sums import keys_in_ring, slots_and_places
 from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.row_ring import held_words as held_by_rows
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
@@ -144,8 +144,10 @@ def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tile
     if isinstance(phase, ExchangedRows):
         return exchanged_words(phase, (counts.rows, counts.keys), _exchanged(phase, tiles))
     a, slots = tiles[phase.tile], tiles[phase.slots]
-    words = phase.loads * counts.rolling_loads(a, slots) + phase.live * counts.touched_rows
-    words -= phase.once * counts.met_at_once(a)
+    words, ring = phase.live * counts.touched_rows - phase.once * counts.met_at_once(a), 0
+    if phase.ring:
+        ring = int(keys_in_ring((a, slots, tiles[phase.sums]), phase.per_row, phase.per_slot, phase.per_sum))
+    words += phase.loads * counts.rolling_loads(a, slots, ring)
     if phase.sums:
         words += phase.state * counts.rolling_loads(a, int(slots_and_places(a, slots, tiles[phase.sums])))
     return words

@@ -146,11 +146,11 @@ class PatternCounts:
             return self.only.kept_loads(query_tile, slots)
         return self._sum(lambda pattern: pattern.kept_loads(query_tile, slots), query_tile, slots)
 
-    def rolling_loads(self, rows_held: int, slots: int) -> int:
+    def rolling_loads(self, rows_held: int, slots: int, ring: int = 0) -> int:
         """Keys read where rows come and go one by one (V)."""
         band = self.only_band
         assert band is not None
-        return int(rolling_loads(band, rows_held, slots))
+        return int(rolling_loads(band, rows_held, slots, ring))
 
     def met_at_once(self, rows_held: int) -> int:
         """Keys with a single turn where rows come and go one by one."""

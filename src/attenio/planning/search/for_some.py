@@ -160,7 +160,7 @@ def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling
     band = seen_by(problems, phase).counts.only_band
     assert band is not None
     room, waiting = (phase.per_row, phase.per_slot), (phase.per_sum, phase.state, phase.once, bool(phase.sums))
-    return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, *room, *waiting)
+    return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, *room, *waiting, phase.ring)
 
 
 def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: float) -> float:

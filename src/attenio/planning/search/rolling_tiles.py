@@ -18,7 +18,7 @@ from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.rolling import met_at_once, rolling_loads
 from attenio.masks.patterns.sums import ceil_div, larger, smaller, where
-from attenio.planning.words.rolling_sums import best_slots_and_places, slots_and_places
+from attenio.planning.words.rolling_sums import best_slots_and_places, keys_in_ring, slots_and_places
 
 
 class Rolling(NamedTuple):
@@ -38,6 +38,7 @@ class Rolling(NamedTuple):
     state: Counts = 0
     once: Counts = 0
     waiting: bool = False
+    ring: bool = False
 
     @property
     def needed(self) -> Counts:
@@ -75,10 +76,13 @@ class Rolling(NamedTuple):
     def moved(self, tile: Counts) -> Counts:
         """The words of so many rows."""
         slots = self.slots(tile)
-        words = self._of(rolling_loads(self.band, tile, slots), self.loads) - self._spared(tile)
         if not self.waiting:
-            return words
-        return words + self.state * rolling_loads(self.band, tile, slots_and_places(tile, slots, self.places(tile)))
+            return self._of(rolling_loads(self.band, tile, slots), self.loads) - self._spared(tile)
+        places, ring = self.places(tile), 0
+        if self.ring:
+            ring = keys_in_ring((tile, slots, places), self.per_row, self.per_slot, self.per_sum)
+        words = self._of(rolling_loads(self.band, tile, slots, ring), self.loads) - self._spared(tile)
+        return words + self.state * rolling_loads(self.band, tile, slots_and_places(tile, slots, places))
 
     def floor(self, most: Counts) -> Counts:
         """Words that no tile up to ``most`` rows goes below."""

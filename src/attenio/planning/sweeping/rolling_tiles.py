@@ -16,7 +16,7 @@ def rolling_of(cases: Cases, phase: RollingTile) -> Rolling:
     if not phase.sums:
         return rolling
     per_sum, state = (value + 0 * cases.rows for value in (phase.per_sum, phase.state))
-    return rolling._replace(per_sum=per_sum, state=state, waiting=True)
+    return rolling._replace(per_sum=per_sum, state=state, waiting=True, ring=phase.ring)
 
 
 def best_rolling_tiles(rolling: Rolling) -> tuple[Ints, Ints]:

@@ -212,7 +212,7 @@ class RollingTile(NamedTuple):
 
     With ``sums``, sums of some keys that leave stay for their second turn, ``per_sum`` words of each; others move
     ``state`` words at every turn: g*state*V(a, s + u) more (see ``rolling_sums``). A key that takes a single turn moves
-    ``once`` words less.
+    ``once`` words less. With a ``ring`` the first keys may stay until they are done.
     """
 
     tile: str
@@ -227,6 +227,7 @@ class RollingTile(NamedTuple):
     per_sum: Counts = 0
     state: Counts = 0
     once: Counts = 0
+    ring: bool = False
 
 
 class KeyRing(NamedTuple):
