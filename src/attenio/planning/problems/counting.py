@@ -4,6 +4,7 @@ from typing import Protocol, Self, TypeVar, assert_never
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
+from attenio.masks.patterns.whole_rows import whole_rows_read
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
@@ -234,9 +235,9 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case CausalSums() | TurningTiles() | BandTurns() | AllKeys():
             return _moved_at_turns(problems, phase, tiles)
         case WholeRows():
-            a = tiles[phase.tile]
-            words = phase.loads * counts.key_loads(a) + phase.live * counts.live_rows(a)
-            return int(times_of(problems, phase) * words)
+            assert counts.only_band is not None
+            read, live = whole_rows_read(counts.only_band, tiles[phase.tile], phase.per_score, phase.per_row)
+            return int(times_of(problems, phase) * (phase.loads * read + phase.live * live))
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             words = phase.visits * counts.tile_rows(a, b) + phase.loads * counts.key_loads(a)

@@ -245,8 +245,8 @@ class WholeRows(NamedTuple):
     """All scores that a rows need stay while keys pass: g*(live*L(a) + loads*U(a)).
 
     For a window, with as many scores of a row as it needs keys at most, l of them. It holds a*(l*per_score + per_row) +
-    ``spare``*l + ``beside`` words. ``across``, all scores that a keys need stay while rows of all heads of a group
-    pass: live*L(a) + loads*U(a).
+    ``spare``*l + ``beside`` words; where the first rows need few keys the first tile may have more of them. ``across``,
+    all scores that a keys need stay while rows of all heads of a group pass: live*L(a) + loads*U(a).
     """
 
     tile: str
