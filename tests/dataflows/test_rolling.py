@@ -138,8 +138,15 @@ def long_windows(draw):
     n, slots = 4 * b + draw(st.integers(-1, 6)), draw(st.integers(1, b))
     width, d = draw(st.integers(b + 1, 2 * b)), draw(st.sampled_from((3, 8, 16)))
     mask = SlidingWindow(width=width, causal=draw(st.sampled_from((True, True, False))))
-    sizes = {"d": d, "value_dim": draw(st.sampled_from((d, d, 2))), "heads": draw(st.integers(1, 2)), "kv_heads": 1}
-    workload = Workload(queries=n + draw(st.sampled_from((0, 0, 2))), keys=n, mask=mask, direction="backward", **sizes)
+    sizes = {
+        "d": d,
+        "value_dim": draw(st.sampled_from((d, d, 2, 4 * d))),
+        "heads": draw(st.integers(1, 2)),
+        "kv_heads": 1,
+    }
+    dtype = draw(st.sampled_from(("fp32", "fp16")))
+    queries = n + draw(st.sampled_from((0, 0, 2)))
+    workload = Workload(queries=queries, keys=n, mask=mask, dtype=dtype, direction="backward", **sizes)
     return workload, Tiles.of(rolling_keys=b, kept_rows=slots, waiting_sums=b - slots + draw(st.integers(0, 2)))
 
 

@@ -41,10 +41,10 @@ def keys_in_ring(sizes: tuple[Counts, Counts, Counts], per_row: Counts, per_slot
     tile, slots, places = sizes
     leave = tile - slots + 1
     room = tile * per_row + (slots - 1) * per_slot + places * per_sum
-    gained = 2 * per_slot - per_row - per_sum
-    away = larger(ceil_div(2 * tile * per_slot - room, larger(gained, 1)), 1)
+    gained, short = 2 * per_slot - per_row - per_sum, 2 * tile * per_slot - room
+    away = larger(where(gained > 0, ceil_div(short, larger(gained, 1)), 1), 1)
     # no rows have come that stay, or the last one passes
     away = larger(away, larger(2 * tile - room // per_slot, 2 * tile - 1 - (room - per_row) // per_slot))
     fits = leave * (per_row + per_sum) + 2 * (tile - leave) * per_slot <= room
-    worth = (places >= leave) & (gained > 0) & (away < leave)
+    worth = (places >= leave) & (away * gained >= short) & (away < leave)
     return where(worth & fits, tile - away, 0)
