@@ -275,6 +275,32 @@ def obeys_its_closed_form(workload, dataflow, tiles, problems, closed_form: Call
             execute(planned(workload, dataflow, tiles, peak - 1))
 
 
+def whole_tiles_read(required, tile: int, per_score: int, per_row: int) -> tuple[int, int]:
+    """Keys that tiles of rows read and rows in those that need any, if all scores stay: in the better of two ways.
+
+    Tiles are alike, or where the first row needs one key, or else the last one, the tile there has as many rows as fit.
+    """
+    needed = required.sum(axis=1)
+    room, starts = tile * (int(needed.max()) * per_score + per_row), [required, required[::-1]]
+    best = _read(required, tile, tile)
+    if required.sum(axis=0).max() > needed.max():
+        return best  # a row would need more keys than there are
+    for rows in starts[: 1 if needed[0] == 1 else 2]:
+        counts = rows.sum(axis=1)
+        # where the last rows need few keys as well that is not counted on
+        held = np.cumsum(np.minimum(np.arange(1, len(rows) + 1), needed.max()) * per_score + per_row)
+        first = int(np.searchsorted(held, room, side="right"))
+        grows = all(counts[each] == each + 1 for each in range(int(needed.max())))
+        if grows and first > tile and needed.max() <= first < len(rows):
+            best = min(best, _read(rows, tile, first), key=lambda each: each[0])
+    return best
+
+
+def _read(required, tile: int, first: int) -> tuple[int, int]:
+    cut = [required[:first], *(required[start : start + tile] for start in range(first, len(required), tile))]
+    return sum(int(rows.any(axis=0).sum()) for rows in cut), sum(len(rows) for rows in cut if rows.any())
+
+
 def is_right(run) -> None:
     """The output, or each gradient, is as near to the definition as its precision allows; seed 0."""
     workload = run.plan.workload

@@ -12,7 +12,7 @@ from attenio.planning.plan import Dataflow, Tiles
 from attenio.planning.problems import Problems
 from attenio.workload import Workload
 
-from .laws import QUICK, counted, obeys_its_closed_form, sizes, workloads
+from .laws import QUICK, counted, obeys_its_closed_form, sizes, whole_tiles_read, workloads
 
 
 def closed_form(problem, tiles):
@@ -51,8 +51,8 @@ def test_score_stationary_moves_and_holds_what_its_closed_form_says_and_computes
 def whole_rows(problem, tiles):
     n, dk, dv, w = problem.n, problem.dk, problem.dv, problem.w
     a, longest = min(tiles["whole_rows"], n), max(1, int(problem.required.sum(axis=1).max()))
-    moved = problem.live_rows(a) * dk + problem.key_loads(a) * (dk + dv) + n * dv
-    return moved, a * longest * w + a * w + 2 * w + 1
+    read, live = whole_tiles_read(problem.required, a, w, w)
+    return live * dk + read * (dk + dv) + n * dv, a * longest * w + a * w + 2 * w + 1
 
 
 @QUICK
@@ -63,6 +63,25 @@ def test_with_whole_rows_it_moves_and_holds_what_its_closed_form_says_and_comput
     assume(Problems.separate(workload).counts.kind.keys_roll)
     tiles = sizes(data.draw, whole_rows=workload.queries + 1)
     obeys_its_closed_form(workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload, heads_as_rows=True), whole_rows)
+
+
+@QUICK
+@given(st.integers(2, 6), st.integers(0, 20), st.data())
+def test_the_first_rows_of_a_window_are_more_in_a_tile_since_they_need_few_keys(width, more, data):
+    n = width + 1 + more
+    workload = Workload(n=n, d=2, value_dim=3, mask=SlidingWindow(width=width))
+    tiles = Tiles.of(whole_rows=data.draw(st.integers(1, n)))
+    obeys_its_closed_form(workload, Dataflow.SCORE_STATIONARY, tiles, counted(workload, heads_as_rows=True), whole_rows)
+
+
+def test_where_the_first_tile_has_more_rows_there_may_be_a_tile_fewer():
+    n, d, window, a = 255, 16, 16, 31
+    more = window * (window - 1) // (2 * (window + 1))
+    workload = Workload(n=n, d=d, mask=f"window:{window}")
+    plan = best_plan_for(workload, a * (window + 1) + 3, dataflow="score-stationary")
+    assert plan.tiles == Tiles.of(whole_rows=a) and -(-n // a) == 1 + -(-(n - more) // a)
+    boundaries = -(-(n - more) // a) - 1
+    assert plan.moved_words == 4 * n * d + boundaries * (window - 1) * 2 * d
 
 
 @pytest.mark.parametrize("mask", ["dense", "causal"])

@@ -30,7 +30,8 @@ One element of a key or value at a time leaves room for rows where whole keys ta
             for each key load one element of its value;  add what rows need of it to a column of O_i
             store the column
 
-No output is partial, and rows whose windows differ hold no scores for each other's keys.
+No output is partial, and rows whose windows differ hold no scores for each other's keys. Where the first rows need one
+key, two and so on, the first tile has more rows, as many as fit.
 """
 
 import numpy as np
@@ -45,6 +46,7 @@ from attenio.dataflows.online_softmax import (
 )
 from attenio.dataflows.problem import Problem, key_runs
 from attenio.dataflows.row_by_row import RowStates
+from attenio.dataflows.whole_tiles import whole_tiles
 from attenio.masks.patterns import Band
 from attenio.memory import FastMemory, Tile
 from attenio.memory.indices import compact, singles, size
@@ -115,18 +117,15 @@ def _resident_rows(problem: Problem, a: int, b: int, fast: FastMemory) -> None:
 
 def _whole_rows(problem: Problem, a: int, fast: FastMemory) -> None:
     """All scores that a rows need stay, and queries, keys, values and outputs pass by column."""
-    pattern = problem.pattern
+    pattern, w = problem.pattern, problem.intermediate_words
     assert isinstance(pattern, Band)
-    with (
-        fast.scratch("S", a, max(1, int(pattern.longest_row))),
-        RowStatistics(fast, problem.arithmetic) as statistics,
-    ):
-        for rows in problem.query_tiles(a):
+    for rows, height, scores in whole_tiles(pattern, a, w, w):
+        with fast.scratch("S", 1, scores), RowStatistics(fast, problem.arithmetic) as statistics:
             needed = pattern.needed_keys(rows.start, rows.stop)
             keys, values = compact(needed), np.zeros((size(rows), len(needed)), dtype=np.float32)
             P = Tile("S", values, rows, keys, fast.intermediate_words)
             if len(needed):
-                with fast.buffer("Q", a, 1) as Q_column, fast.buffer("K", 1, 1) as K_element:
+                with fast.buffer("Q", height, 1) as Q_column, fast.buffer("K", 1, 1) as K_element:
                     add_scores_by_depth(fast, problem, P, Q_column, K_element)
                 hide(P, ~pattern.required(rows.start, rows.stop, needed))
                 for index in range(size(rows)):
@@ -135,10 +134,11 @@ def _whole_rows(problem: Problem, a: int, fast: FastMemory) -> None:
                     statistics.take(row)
                     statistics.save(problem, row.rows)
                     statistics.probabilities(row)
-            with fast.scratch("O", a, 1) as O_column, fast.buffer("V", 1, 1) as V_element:
+            with fast.scratch("O", height, 1) as O_column, fast.buffer("V", 1, 1) as V_element:
                 for column in singles(problem.width):
                     O_c = O_column.zeros(rows, column)
                     if len(needed):
                         with V_element.streaming(problem.V, keys, column, along="rows") as V_c:
                             add_output(fast, problem.arithmetic, O_c, P, V_c)
                     fast.store(O_c, problem.O)
+        problem.advance(size(rows))

@@ -13,7 +13,7 @@ from attenio.planning.plan import Dataflow, Tiles
 from attenio.planning.problems import Problems
 from attenio.workload import Workload
 
-from ..laws import QUICK, counted, obeys_its_closed_form, sizes, some_tiles, workloads
+from ..laws import QUICK, counted, obeys_its_closed_form, sizes, some_tiles, whole_tiles_read, workloads
 
 
 def products(problem, tiles, names):
@@ -156,20 +156,17 @@ def whole_windows(problem, tiles):
     n, m, d, dv, w, g, scores = problem.n, problem.m, problem.dk, problem.dv, problem.w, problem.g, problem.scores
     a, b = min(tiles["whole_rows"], n), min(tiles["whole_keys"], m)
     longest, tallest = (max(1, int(problem.required.sum(axis=axis).max())) for axis in (1, 0))
-    moved = live_keys(problem, b) * d + g * problem.row_visits(b) * (d + dv + w) + m * (d + dv)
-    moved += g * (problem.live_rows(a) * dv + problem.key_loads(a) * (d + dv) + n * d + 2 * scores * w)
+    visits, live_keys = whole_tiles_read(problem.required.T, b, g * w, w)
+    read, live_rows = whole_tiles_read(problem.required, a, w, w if "summed_keys" in tiles else 1 + w)
+    moved = live_keys * d + g * visits * (d + dv + w) + m * (d + dv)
+    moved += g * (live_rows * dv + read * (d + dv) + n * d + 2 * scores * w)
     of_keys, of_rows = (b * (g * tallest + 1) * w + 1, a * (longest + 1) * w + longest * w + 1)
     if "summed_keys" in tiles:
         c = min(tiles["summed_keys"], m)
-        moved += g * problem.row_visits(c) * d + 2 * g * scores * w
+        moved += g * whole_tiles_read(problem.required.T, c, g * w, w)[0] * d + 2 * g * scores * w
         return moved, max(of_keys, of_rows, c * (g * tallest + 1) * w + 1)
-    moved += g * problem.live_rows(a) * d + 2 * w * d * (g * problem.key_loads(a) - problem.touched_keys)
+    moved += g * live_rows * d + 2 * w * d * (g * read - problem.touched_keys)
     return moved, max(of_keys, of_rows + a + w)
-
-
-def live_keys(problem, tile):
-    starts = range(0, problem.m, tile)
-    return sum(min(tile, problem.m - s) for s in starts if problem.required[:, s : s + tile].any())
 
 
 @QUICK
@@ -183,6 +180,19 @@ def test_whole_windows_move_and_hold_what_their_closed_form_says_and_compute_the
         tiles = Tiles.of(**dict(tiles), summed_keys=data.draw(st.integers(1, workload.keys + 1)))
     problems = counted(workload, by_group=True, heads_as_rows=True)
     obeys_its_closed_form(workload.towards("backward"), Dataflow.TILED_PRODUCTS, tiles, problems, whole_windows)
+
+
+@QUICK
+@given(st.integers(2, 6), st.integers(0, 16), st.integers(1, 2), st.data())
+def test_the_first_rows_and_the_last_keys_of_a_window_are_more_in_a_tile(width, more, heads, data):
+    n = width + 1 + more
+    workload = Workload(n=n, d=2, value_dim=3, heads=heads, kv_heads=1, mask=SlidingWindow(width=width))
+    tiles = {name: data.draw(st.integers(1, n)) for name in ("whole_rows", "whole_keys")}
+    if data.draw(st.booleans()):
+        tiles["summed_keys"] = data.draw(st.integers(1, n))
+    problems = counted(workload, by_group=True, heads_as_rows=True)
+    backward = workload.towards("backward")
+    obeys_its_closed_form(backward, Dataflow.TILED_PRODUCTS, Tiles.of(**tiles), problems, whole_windows)
 
 
 @pytest.mark.parametrize("mask", ["dense", "causal"])

@@ -107,9 +107,12 @@ class RowSlots:
 
     @contextmanager
     def visiting(
-        self, visit: Visit | Turn, *, again: bool, last: bool, sums: Waiting = NOT_WAITING
+        self, visit: Visit | Turn, *, again: bool, last: bool, sums: Waiting = NOT_WAITING, whole: bool = False
     ) -> Iterator[HeldRows]:
-        """The rows of a position: ``again``, they have met keys before; ``last``, they will meet no others."""
+        """The rows of a position: ``again``, they have met keys before; ``last``, they will meet no others.
+
+        If all of their keys are here, the ``whole`` rows, L and D are left to be made from these.
+        """
         problem, group = self._problem, self._problem.group
         named = np.arange(group, dtype=np.int64) * problem.pattern.rows + visit.key
         places = np.arange(visit.slot * group, (visit.slot + 1) * group, dtype=np.intp)
@@ -120,10 +123,11 @@ class RowSlots:
         dQ, D = self._at(state, of_sums, named)
         rows = HeldRows(Q, dO, L, D, dQ)
         if visit.arrives:
-            self._arrive((compact(named), places))
+            self._arrive((compact(named), places), statistics=not whole)
             if not again:
                 rows.dQ.values[:], rows.D.values[:] = 0, 0
-                stream_delta(self._fast, problem, rows.D, rows.dO, self._O, rows.L)
+                if not whole:
+                    stream_delta(self._fast, problem, rows.D, rows.dO, self._O, rows.L)
             elif not sums.were:
                 for source, tile in zip(self._spilled, state, strict=True):
                     self._fast.load(source, tile, compact(named), at=of_sums)
@@ -140,8 +144,9 @@ class RowSlots:
         """The rows of a position in some places."""
         return [part(tile, slice(places[0], places[-1] + 1), compact(named)) for tile in tiles]
 
-    def _arrive(self, where: tuple[Indices, NDArray[np.intp]]) -> None:
-        """Rows come into a slot."""
+    def _arrive(self, where: tuple[Indices, NDArray[np.intp]], *, statistics: bool) -> None:
+        """Rows come into a slot, with or without their log-sum-exps."""
         (named, places), problem, slots = where, self._problem, self._slots
-        for source, tile in ((problem.Q, slots.Q), (problem.dO, slots.dO), (problem.L, slots.L)):
+        arrays = (problem.Q, slots.Q), (problem.dO, slots.dO), (problem.L, slots.L)
+        for source, tile in arrays if statistics else arrays[:2]:
             self._fast.load(source, tile, named, at=places)

@@ -22,10 +22,11 @@ from attenio.dataflows.backward.steps import (
 )
 from attenio.dataflows.backward.zeros import store_key_zeros
 from attenio.dataflows.online_softmax import ONE, add_scores
+from attenio.dataflows.whole_tiles import WholeTile, whole_tiles
 from attenio.masks.patterns import Band
 from attenio.memory import Buffer, FastMemory, SlowArray, Step, Tile
 from attenio.memory.banded import banded_intermediate
-from attenio.memory.indices import Indices, as_array, compact, cuts, singles, size
+from attenio.memory.indices import Indices, as_array, compact, singles, size
 from attenio.planning.plan import Tiles
 
 Marks = NDArray[np.bool_]
@@ -51,12 +52,12 @@ def _spilled(problem: BackwardProblem, name: str) -> SlowArray:
 
 def _value_gradients(problem: BackwardProblem, P: SlowArray, b: int, fast: FastMemory) -> None:
     """P of all rows that need a key of a tile, and dV of its keys from them while they stay."""
-    with fast.scratch("S", b, problem.group * _longest(problem.pattern.transposed)):
-        for span in cuts(problem.pattern.keys, b):
+    for span, height, scores in _key_tiles(problem, b):
+        with fast.scratch("S", problem.group, scores):
             rows, required = _rows_that_need(problem, span)
             S = Tile("S", np.zeros(required.shape, dtype=np.float32), rows, span, fast.intermediate_words)
             if size(rows):
-                with fast.buffer("K", b, 1) as K_column, fast.buffer("Q", 1, 1) as Q_element:
+                with fast.buffer("K", height, 1) as K_column, fast.buffer("Q", 1, 1) as Q_element:
                     for depth in singles(problem.depth):
                         with (
                             K_column.holding(problem.K, span, depth) as K_t,
@@ -66,18 +67,25 @@ def _value_gradients(problem: BackwardProblem, P: SlowArray, b: int, fast: FastM
                 with fast.scratch("L", 1, 1) as one, one.streaming(problem.L, rows, along="rows") as L:
                     exponentiate_with(fast, problem.arithmetic, S, L, ~required)
                 fast.store(S, P, cells=required)
-            _sum_over_rows(problem, (S, problem.dO, problem.dV), add_value_gradient, b, fast)
+            _sum_over_rows(problem, (S, problem.dO, problem.dV), add_value_gradient, height, fast)
             problem.advance(size(span))
 
 
 def _key_gradients(problem: BackwardProblem, dS: SlowArray, b: int, fast: FastMemory) -> None:
     """dK of the keys of a tile, from dS of all rows that need one, read once."""
-    with fast.scratch("dS", b, problem.group * _longest(problem.pattern.transposed)):
-        for span in cuts(problem.pattern.keys, b):
+    for span, height, count in _key_tiles(problem, b):
+        with fast.scratch("dS", problem.group, count):
             rows, required = _rows_that_need(problem, span)
             scores = loaded(fast, dS, rows, span, required)
-            _sum_over_rows(problem, (scores, problem.Q, problem.dK), add_key_gradient, b, fast)
+            _sum_over_rows(problem, (scores, problem.Q, problem.dK), add_key_gradient, height, fast)
             problem.advance(size(span))
+
+
+def _key_tiles(problem: BackwardProblem, b: int) -> list[WholeTile]:
+    """Tiles of keys with the scores of a head."""
+    across, w = problem.pattern.transposed, problem.intermediate_words
+    assert isinstance(across, Band)
+    return whole_tiles(across, b, problem.group * w, w)
 
 
 def _sum_over_rows(
@@ -103,17 +111,19 @@ def _query_gradients(
 ) -> None:
     """dS of all keys that the rows of a tile need, from P, and dQ of its rows while they stay; then dS, or dK, goes."""
     pattern, (P, dS) = problem.pattern, spilled
-    a, longest = min(tiles["whole_rows"], pattern.rows), _longest(pattern)
-    partial = _PartialKeys(problem, a) if dS is None else None
-    with fast.scratch("dP", a, longest), fast.scratch("P", 1, longest):
-        for heads in problem.head_tiles(1):
-            for positions in problem.query_tiles(a):
+    assert isinstance(pattern, Band)
+    a, longest, w = min(tiles["whole_rows"], pattern.rows), _longest(pattern), problem.intermediate_words
+    every = whole_tiles(pattern, a, w, w if dS is not None else 1 + w)
+    partial = _PartialKeys(problem, every) if dS is None else None
+    for heads in problem.head_tiles(1):
+        for positions, height, scores in every:
+            with fast.scratch("dP", 1, scores), fast.scratch("P", 1, longest):
                 rows, needed = problem.rows_of(heads, positions), pattern.needed_keys(positions.start, positions.stop)
                 required = pattern.required(positions.start, positions.stop, needed)
                 values = np.zeros(required.shape, dtype=np.float32)
                 dP = Tile("dP", values, rows, compact(needed), fast.intermediate_words)
                 if len(needed):
-                    with fast.buffer("dO", a, 1) as dO_column, fast.buffer("V", 1, 1) as V_element:
+                    with fast.buffer("dO", height, 1) as dO_column, fast.buffer("V", 1, 1) as V_element:
                         for column in singles(problem.width):
                             with (
                                 dO_column.holding(problem.dO, rows, column) as dO_c,
@@ -124,7 +134,8 @@ def _query_gradients(
                         dP = _score_gradients(problem, P, (dP, required), fast)
                     if dS is not None:
                         fast.store(dP, dS, cells=required)
-                _add_to_rows(problem, dP, a, partial, fast)
+                _add_to_rows(problem, dP, height, partial, fast)
+            problem.advance(size(positions))
     if dS is None:
         store_key_zeros(fast, pattern, problem.dK)
 
@@ -162,11 +173,11 @@ def _add_to_rows(problem: BackwardProblem, dS: Tile, a: int, partial: "_PartialK
 class _PartialKeys:
     """Sums of dK that come and go with every tile of rows that needs a key; the last of these has them done."""
 
-    def __init__(self, problem: BackwardProblem, a: int) -> None:
+    def __init__(self, problem: BackwardProblem, tiles: list[WholeTile]) -> None:
         self._problem, keys = problem, problem.pattern.keys
         self._partial = problem.spilled("partial dK", keys, problem.depth)
         self._met, self._left = np.zeros(keys, dtype=np.int64), np.zeros(keys, dtype=np.int64)
-        for positions in cuts(problem.pattern.rows, a):
+        for positions, _, _ in tiles:
             self._left[problem.pattern.needed_keys(positions.start, positions.stop)] += problem.group
 
     def begin(self, keys: Indices) -> None:

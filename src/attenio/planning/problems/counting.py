@@ -4,6 +4,7 @@ from typing import Protocol, Self, TypeVar, assert_never
 
 from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
+from attenio.masks.patterns.whole_rows import whole_rows_read
 from attenio.planning.plan import Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counts import PatternCounts
@@ -36,7 +37,7 @@ from attenio.planning.words.last_columns import LastColumns, held_by_last, last_
 from attenio.planning.words.left_over import LeftOver, left_over_words
 from attenio.planning.words.left_over import Sizes as LeftOverSizes
 from attenio.planning.words.left_over import held_words as held_left_over
-from attenio.planning.words.rolling_sums import slots_and_places
+from attenio.planning.words.rolling_sums import keys_in_ring, slots_and_places
 from attenio.planning.words.row_ring import RowRing
 from attenio.planning.words.row_ring import held_words as held_by_rows
 from attenio.planning.words.stacked_rows import StackedRows, passing_words
@@ -144,7 +145,10 @@ def _of_one_head(counts: PatternCounts, phase: RollingTile | ExchangedRows, tile
     if isinstance(phase, ExchangedRows):
         return exchanged_words(phase, (counts.rows, counts.keys), _exchanged(phase, tiles))
     a, slots = tiles[phase.tile], tiles[phase.slots]
-    words = phase.loads * counts.rolling_loads(a, slots) + phase.live * counts.touched_rows
+    words, ring = phase.live * counts.touched_rows - phase.once * counts.met_at_once(a), 0
+    if phase.ring:
+        ring = int(keys_in_ring((a, slots, tiles[phase.sums]), phase.per_row, phase.per_slot, phase.per_sum))
+    words += phase.loads * counts.rolling_loads(a, slots, ring)
     if phase.sums:
         words += phase.state * counts.rolling_loads(a, int(slots_and_places(a, slots, tiles[phase.sums])))
     return words
@@ -231,9 +235,9 @@ def _moved(problems: Problems, phase: Phase, tiles: Tiles) -> int:
         case CausalSums() | TurningTiles() | BandTurns() | AllKeys():
             return _moved_at_turns(problems, phase, tiles)
         case WholeRows():
-            a = tiles[phase.tile]
-            words = phase.loads * counts.key_loads(a) + phase.live * counts.live_rows(a)
-            return int(times_of(problems, phase) * words)
+            assert counts.only_band is not None
+            read, live = whole_rows_read(counts.only_band, tiles[phase.tile], phase.per_score, phase.per_row)
+            return int(times_of(problems, phase) * (phase.loads * read + phase.live * live))
         case Rectangle():
             a, b = tiles[phase.rows], tiles[phase.keys]
             words = phase.visits * counts.tile_rows(a, b) + phase.loads * counts.key_loads(a)

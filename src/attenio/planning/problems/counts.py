@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from attenio.masks.patterns import Band, BlockPattern, Pattern, PrefixedRequests
 from attenio.masks.patterns.lazy import lazy
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.rolling import rolling_loads
+from attenio.masks.patterns.rolling import met_at_once, rolling_loads
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.problems.kinds import OTHERS, Kind, kind_of
 from attenio.planning.words.band_turns import take_turns
@@ -146,11 +146,17 @@ class PatternCounts:
             return self.only.kept_loads(query_tile, slots)
         return self._sum(lambda pattern: pattern.kept_loads(query_tile, slots), query_tile, slots)
 
-    def rolling_loads(self, rows_held: int, slots: int) -> int:
+    def rolling_loads(self, rows_held: int, slots: int, ring: int = 0) -> int:
         """Keys read where rows come and go one by one (V)."""
         band = self.only_band
         assert band is not None
-        return int(rolling_loads(band, rows_held, slots))
+        return int(rolling_loads(band, rows_held, slots, ring))
+
+    def met_at_once(self, rows_held: int) -> int:
+        """Keys with a single turn where rows come and go one by one."""
+        band = self.only_band
+        assert band is not None
+        return int(met_at_once(band, rows_held))
 
     def row_visits(self, key_tile: Counts) -> Counts:
         """Rows visited when every tile of keys visits the rows that need one of them (V)."""

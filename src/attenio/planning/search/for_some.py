@@ -11,7 +11,8 @@ from typing import assert_never
 from attenio.planning.problems import Problems
 from attenio.planning.problems.counting import seen_by, steps_of, times_of
 from attenio.planning.search.rolling_tiles import Rolling, best_rolling_tile
-from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.search.row_tiles import RowWords
+from attenio.planning.search.whole_tiles import best_whole_tile, least_read
 from attenio.planning.words import band_turns
 from attenio.planning.words.all_keys import AllKeys, all_keys_floor, best_all_keys
 from attenio.planning.words.band_turns import BandTurns
@@ -73,7 +74,10 @@ def best_for_some(
                 return None
             times = times_of(problems, phase)
             limit = None if spare is None else spare // times
-            words, tile = best_row_tile(RowWords(seen_by(problems, phase), phase.live, phase.loads), most, limit)
+            seen = seen_by(problems, phase)
+            assert seen.counts.only_band is not None
+            form = RowWords(seen, phase.live, phase.loads)
+            words, tile = best_whole_tile(form, phase, seen.counts.only_band, most, limit)
             return times * words, {phase.tile: tile}
         case _:
             return _best_for_dense(problems, phase, fast_words, spare)
@@ -159,8 +163,8 @@ def _ring_may_fit(problems: Problems, phase: KeyRing | RowRing, fast_words: int)
 def _rolling(problems: Problems, phase: RollingTile, fast_words: int) -> Rolling:
     band = seen_by(problems, phase).counts.only_band
     assert band is not None
-    room, waiting = (phase.per_row, phase.per_slot), (phase.per_sum, phase.state, bool(phase.sums))
-    return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, *room, *waiting)
+    room, waiting = (phase.per_row, phase.per_slot), (phase.per_sum, phase.state, phase.once, bool(phase.sums))
+    return Rolling(band, phase.live, phase.loads, fast_words - phase.beside, *room, *waiting, phase.ring)
 
 
 def floor_for_some(problems: Problems, phase: ForSome, fast_words: int, spare: float) -> float:
@@ -217,13 +221,15 @@ def _floor_for_dense(problems: Problems, phase: OfDense, fast_words: int) -> flo
 def _floor_of_whole_rows(problems: Problems, phase: WholeRows, fast_words: int, spare: float) -> float:
     counts, times = problems.counts, times_of(problems, phase)
     rows, live = (counts.keys, counts.touched_keys) if phase.across else (counts.rows, counts.touched_rows)
-    # a row needs as many keys as all do on average, which is known already, and a key is read for so many rows at most
+    # a row needs as many keys as all do on average, which is known already, and a key is read for so many rows at most,
+    # or for a few more
     most = rows * (fast_words - phase.beside) // (counts.scores * phase.per_score + rows * phase.per_row)
     if most < 1:
         return inf
-    rough: float = times * (phase.live * live + phase.loads * -(-counts.scores // most))
+    read = max(-(-counts.scores // most) - -(-phase.per_row // phase.per_score), 0)
+    rough: float = times * (phase.live * live + phase.loads * read)
     if rough > spare:
         return rough
-    most = _most_whole(problems, phase, fast_words)
-    words = RowWords(seen_by(problems, phase), phase.live, phase.loads)
-    return inf if most < 1 else times * words.floor(most)
+    most, band = _most_whole(problems, phase, fast_words), seen_by(problems, phase).counts.only_band
+    assert band is not None
+    return inf if most < 1 else float(times * (phase.live * live + phase.loads * least_read(band, phase, most)))

@@ -16,15 +16,16 @@ from typing import NamedTuple
 
 from attenio.masks.patterns import Band
 from attenio.masks.patterns.pattern import Counts
-from attenio.masks.patterns.rolling import rolling_loads
+from attenio.masks.patterns.rolling import met_at_once, rolling_loads
 from attenio.masks.patterns.sums import ceil_div, larger, smaller, where
-from attenio.planning.words.rolling_sums import best_slots_and_places, slots_and_places
+from attenio.planning.words.rolling_sums import best_slots_and_places, keys_in_ring, slots_and_places
 
 
 class Rolling(NamedTuple):
     """A band, or arrays of bands, with the words of a live row and of a key read, and the room for rows and slots.
 
-    Where sums wait, there is room for each of those in slots too, and ``state`` is what they are when they move.
+    Where sums wait, there is room for each of those in slots too, and ``state`` is what they are when they move. A key
+    with a single turn moves ``once`` words less.
     """
 
     band: Band
@@ -35,7 +36,9 @@ class Rolling(NamedTuple):
     per_slot: Counts
     per_sum: Counts = 0
     state: Counts = 0
+    once: Counts = 0
     waiting: bool = False
+    ring: bool = False
 
     @property
     def needed(self) -> Counts:
@@ -73,13 +76,20 @@ class Rolling(NamedTuple):
     def moved(self, tile: Counts) -> Counts:
         """The words of so many rows."""
         slots = self.slots(tile)
-        words = self._of(rolling_loads(self.band, tile, slots), self.loads)
         if not self.waiting:
-            return words
-        return words + self.state * rolling_loads(self.band, tile, slots_and_places(tile, slots, self.places(tile)))
+            return self._of(rolling_loads(self.band, tile, slots), self.loads) - self._spared(tile)
+        places, ring = self.places(tile), 0
+        if self.ring:
+            ring = keys_in_ring((tile, slots, places), self.per_row, self.per_slot, self.per_sum)
+        words = self._of(rolling_loads(self.band, tile, slots, ring), self.loads) - self._spared(tile)
+        return words + self.state * rolling_loads(self.band, tile, slots_and_places(tile, slots, places))
 
     def floor(self, most: Counts) -> Counts:
         """Words that no tile up to ``most`` rows goes below."""
+        return self._floor(most) - self._spared(most)
+
+    def _floor(self, most: Counts) -> Counts:
+        """The same, if all keys moved as many words at a turn."""
         band = self.band
         loads = self.loads + self.state if self.waiting else self.loads
         alone = where(most <= 1, band.rows, 0)  # one row finds the key in the slot
@@ -92,6 +102,10 @@ class Rolling(NamedTuple):
         beyond = band.scores * self.per_slot - band.rows * self.words
         read = (beyond / most + band.rows * self.per_row) / self.per_slot * (beyond > 0)
         return larger(once * 1.0, self._of(read, loads) * (1 - 1e-12))
+
+    def _spared(self, tile: Counts) -> Counts:
+        """Words that keys with a single turn spare, the more the larger the tile."""
+        return self.once * met_at_once(self.band, tile)
 
     def _of(self, read: Counts, loads: Counts) -> Counts:
         return self.live * self.band.touched_rows + loads * read

@@ -48,6 +48,11 @@ class RowWords(NamedTuple):
         """What tiles are a multiple of."""
         return 1 if self.problems.granularity.rows == 1 else self.problems.granularity.positions(self.heads)
 
+    @property
+    def most_words(self) -> int:
+        """No tile moves more."""
+        return int((self.live + self.loads + self.visits) * (self.problems.counts.scores + self.problems.counts.rows))
+
     def words(self, tile: int) -> int:
         """The words of one tile size."""
         total = self.loads * self.problems.counts.key_loads(tile)
@@ -57,8 +62,7 @@ class RowWords(NamedTuple):
 
     def words_of(self, tiles: NDArray[np.int64]) -> Counts:
         """The words of many tile sizes; exact whatever their size."""
-        most = (self.live + self.loads + self.visits) * (self.problems.counts.scores + self.problems.counts.rows)
-        exact = np.int64 if most < _LARGEST_INT64_SUM else object
+        exact = np.int64 if self.most_words < _LARGEST_INT64_SUM else object
         total = self.live * self.problems.counts.live_rows(tiles).astype(exact)
         total = total + self.loads * self.problems.counts.key_loads(tiles).astype(exact)
         if self.visits:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attenio.planning.problems.counting import seen_by, times_of
+from attenio.planning.search.whole_tiles import least_read
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, take
 from attenio.planning.sweeping.rings import (
     best_of_all_keys,
@@ -14,7 +15,7 @@ from attenio.planning.sweeping.rings import (
     steps_of,
 )
 from attenio.planning.sweeping.rolling_tiles import best_rolling_tiles, rolling_of
-from attenio.planning.sweeping.row_tiles import RowForms, best_whole_rows, room_of_whole_rows
+from attenio.planning.sweeping.row_tiles import best_whole_rows, room_of_whole_rows
 from attenio.planning.words.all_keys import AllKeys, all_keys_floor, may_hold_all
 from attenio.planning.words.band_turns import BandTurns, turns_floor
 from attenio.planning.words.causal_sums import CausalSums, sums_floor
@@ -68,8 +69,8 @@ def band_floors(cases: Cases, phase: OfBands) -> NDArray[np.float64]:
         case WholeRows():
             seen = seen_by(cases, phase)
             most = room_of_whole_rows(seen, phase).most
-            forms = RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=1)
-            return np.where(most >= 1, times_of(cases, phase) * forms.floor(np.maximum(most, 1)), np.inf)
+            words = phase.live * seen.band.touched_rows + phase.loads * least_read(seen.band, phase, most)
+            return np.where(most >= 1, times_of(cases, phase) * words, np.inf)
     return np.where(fits, cases.group * words, np.inf)
 
 

@@ -12,10 +12,11 @@ def rolling_of(cases: Cases, phase: RollingTile) -> Rolling:
     """Bands, weights and rooms of the cases."""
     fields = (phase.live, phase.loads, cases.fast_words - phase.beside, phase.per_row, phase.per_slot)
     rolling = Rolling(cases.band, *(value + 0 * cases.rows for value in fields))
+    rolling = rolling._replace(once=phase.once + 0 * cases.rows)
     if not phase.sums:
         return rolling
     per_sum, state = (value + 0 * cases.rows for value in (phase.per_sum, phase.state))
-    return rolling._replace(per_sum=per_sum, state=state, waiting=True)
+    return rolling._replace(per_sum=per_sum, state=state, waiting=True, ring=phase.ring)
 
 
 def best_rolling_tiles(rolling: Rolling) -> tuple[Ints, Ints]:

@@ -12,6 +12,7 @@ from attenio.masks.patterns.pattern import Counts
 from attenio.masks.patterns.sums import ceil_div
 from attenio.planning.problems.counting import seen_by, times_of
 from attenio.planning.search.row_tiles import RowWords, best_row_tile
+from attenio.planning.search.whole_tiles import best_whole_tile, first_taller
 from attenio.planning.sweeping.cases import NOTHING, Cases, Ints, batches, is_zero, single, spread, take
 from attenio.planning.sweeping.room import rounded_down, rounded_up
 from attenio.planning.words.form import WholeRows
@@ -182,4 +183,10 @@ def best_whole_rows(cases: Cases, phase: WholeRows) -> tuple[Ints, Ints, dict[st
     seen = seen_by(cases, phase)
     room = room_of_whole_rows(seen, phase)
     words, tile = best_row_tiles(RowForms(band=seen.band, live=phase.live, loads=phase.loads, unit=1), room.most)
+    least = first_taller(seen.band, phase.per_score, phase.per_row)
+    for index in np.flatnonzero((least > 0) & (least <= room.most)).tolist():
+        one, problems = take(phase, index), single(seen.band, index, Granularity(rows=1))
+        form, band = RowWords(problems, int(one.live), int(one.loads)), problems.counts.only_band
+        assert band is not None
+        words[index], tile[index] = best_whole_tile(form, one, band, int(room.most[index]))
     return times_of(cases, phase) * words, tile * room.each + room.beside, {phase.tile: tile}

@@ -211,7 +211,8 @@ class RollingTile(NamedTuple):
     one slot, and as many rows as fit.
 
     With ``sums``, sums of some keys that leave stay for their second turn, ``per_sum`` words of each; others move
-    ``state`` words at every turn: g*state*V(a, s + u) more (see ``rolling_sums``).
+    ``state`` words at every turn: g*state*V(a, s + u) more (see ``rolling_sums``). A key that takes a single turn moves
+    ``once`` words less. With a ``ring`` the first keys may stay until they are done.
     """
 
     tile: str
@@ -225,6 +226,8 @@ class RollingTile(NamedTuple):
     sums: str = ""
     per_sum: Counts = 0
     state: Counts = 0
+    once: Counts = 0
+    ring: bool = False
 
 
 class KeyRing(NamedTuple):
@@ -242,8 +245,8 @@ class WholeRows(NamedTuple):
     """All scores that a rows need stay while keys pass: g*(live*L(a) + loads*U(a)).
 
     For a window, with as many scores of a row as it needs keys at most, l of them. It holds a*(l*per_score + per_row) +
-    ``spare``*l + ``beside`` words. ``across``, all scores that a keys need stay while rows of all heads of a group
-    pass: live*L(a) + loads*U(a).
+    ``spare``*l + ``beside`` words; where the first rows need few keys the first tile may have more of them. ``across``,
+    all scores that a keys need stay while rows of all heads of a group pass: live*L(a) + loads*U(a).
     """
 
     tile: str

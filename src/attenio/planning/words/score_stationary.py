@@ -17,7 +17,9 @@ With ``whole_rows`` all scores of a rows stay, l of each, which is the most that
 moved = g (L(a) d + n dv + U(a)(d + dv))
 peak  = a'lw + a'w + 2w + 1
 
-A tile of a rows and all of their keys would have l + a - 1 scores for each of them, and no fewer words.
+A tile of a rows and all of their keys would have l + a - 1 scores for each of them, and no fewer words. Where the first
+row needs one key, the second two and so on, the first tile has l (l - 1) / (2 (l + 1)) more rows, rounded down, if U(a)
+is smaller then (``masks.patterns.whole_rows``).
 """
 
 from attenio.planning.words.form import Form, Held, Rectangle, RowTile, Sizes, WholeRows

@@ -13,6 +13,9 @@ visits that find no row in its slot, and V' for those that do not find its sums 
 moved = F(d + dv) + m(d + dv) + g (V(d + dv + w) + V' 2(d+1)w - 2R(d+1)w + R dv + n d)
 peak  = u g (d+1)w more
 
+Rows that meet all of their keys at one visit, E of each head, make L and D of these: with rolling keys both move
+g E (dv + w) less. Where all sums wait the first rows of the band may stay until they are done (``rolling_sums``).
+
 Where keys and rows move on there is a form in which keys pass one by one, and sums of rows begin when the gradient of
 the first key has left. With s positions that need a key and the next one, t that need both neighbours of a key, and
 u = max(s - t, 1):
@@ -129,9 +132,9 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
     whole = Form(("key_tile", "kept_rows"), (phase,), fixed)
     several = [count for count in column_groups(d, dv) if type(count) is not int or count > 1]
     apart = (_apart(sizes, whole, ceil_div(dv, count)) for count in several)
-    rolling = RollingTile(*_ROLLING, *phase[2:-1])
+    rolling = RollingTile(*_ROLLING, *phase[2:-1], once=dv + w)
     held = {"sums": _SUMS_WAIT[2], "per_sum": sizes.group * (d + 1) * w, "state": state}
-    waiting = rolling._replace(loads=rolling.loads - state, **held)
+    waiting = rolling._replace(loads=rolling.loads - state, ring=True, **held)
     rolls = Form(_ROLLING, (rolling,), fixed), Form(_SUMS_WAIT, (waiting,), fixed)
     return (
         whole,

@@ -29,7 +29,8 @@ P and dV    moved L'(b)d + g V(b)(d + dv + w) + g Zw + m dv            peak b'(g
 dS, dQ, dK  moved g (L(a)(d + dv) + U(a)(d + dv + 2dw) + Zw + n d)     peak a'(l + 1)w + a' + (l + 1)w + 1
               - 2dw F + m d
 
-where L'(b) are keys in tiles of b of which a row needs any. With ``summed_keys`` c beside these dS is written for dK:
+where L'(b) are keys in tiles of b of which a row needs any, and the first tile of rows, and the last one of keys, may
+have more than others (``masks.patterns.whole_rows``). With ``summed_keys`` c beside these dS is written for dK:
 
 dS and dQ   moved g (L(a)dv + U(a)(d + dv) + 2Zw + n d)                peak a'(l + 1)w + l w + 1
 dK          moved g (V(c)d + Zw) + m d                                 peak c'(g u + 1)w + 1
