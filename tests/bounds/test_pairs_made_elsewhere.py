@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attenio.bounds.pairs_made_elsewhere import most_by_held_pairs
+from attenio.bounds.pairs_made_elsewhere import most_by_held_pairs, words_for_held_pairs
 
 from .random_runs import RandomRun, effective_products
 
@@ -164,3 +164,14 @@ def test_arrays_have_the_same_digits_and_it_grows_with_the_words(d: int, dv: int
     array = most_by_held_pairs(np.array([budget, 2 * budget]), float(d), float(dv), sums=sums)
     assert array[0] == alone
     assert array[1] >= alone
+
+
+@laws
+@given(st.integers(1, 300), st.floats(0.0, 1.0), st.floats(1.0, 20.0), st.booleans())
+def test_the_words_for_so_much_are_few_too_few(d: int, narrow: float, squares: float, sums: bool) -> None:
+    dv = float(max(1, round(narrow * d)))
+    budget = squares * (d + dv) ** 2 / 4
+    work = float(most_by_held_pairs(budget, float(d), dv, sums=sums))
+    words = float(words_for_held_pairs(work, float(d), dv, sums=sums))
+    assert 2 * work**0.5 < budget or 0.999999 * budget <= words <= budget or d * d * budget * 1.1 > work
+    assert not words or most_by_held_pairs(words, float(d), dv, sums=sums) <= work

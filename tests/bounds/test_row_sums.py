@@ -17,7 +17,6 @@ from attenio.bounds.row_sums import (
     weights,
     work_on_average,
     work_per_epoch,
-    work_with_held_pairs,
 )
 from attenio.bounds.whole_epochs import whole_epochs
 from attenio.errors import DoesNotFit
@@ -126,7 +125,7 @@ def test_the_epochs_it_names_are_too_few(n: int, d: int, dv: int, share: float) 
     product, term = weights(float(d), float(dv))
     work = n * n * dv * product + (n * n - n) * term
     found = False
-    for tried in (2, 2.05, 2.1, 2.2, 2.5):
+    for tried in (2, 2.05, 2.1, 2.2, 2.35, 2.5, 2.65, 2.8):
         about = max(floor(work / work_on_average(tried * float(fast_words), float(d), float(dv))), 1)
         for epochs in (about, about + 1):
             length, rest = divmod(int(words) + n - fast_words, epochs)
@@ -144,7 +143,7 @@ def test_an_epoch_with_the_words_that_so_much_work_needs_does_no_more(
     done = max(words**2 / 4, times * float(on_average_with_held_pairs(words, float(d), float(dv))))
     assert done <= work * (1 + 1e-9)
     if words > 3 * dv**2:
-        assert max(words**2 / 4, times * float(work_with_held_pairs(words, float(d), float(dv)))) >= work * (1 - 1e-9)
+        assert done >= work * (1 - 1e-8)
 
 
 def test_it_is_ahead_from_two_and_eight_tenths_of_a_square_on() -> None:

@@ -28,6 +28,8 @@ _ROUNDED = 1.0 + 1e-9
 # better than fresh ones, up to a limit from where on the corners of the edges hardly change.
 _TRIED = (2.0, 2.1, 2.2, 2.35, 2.5, 2.6, 3.0, 3.3)
 _LEAST, _STEEPEST = 1.0 / 8.0, 64.0
+# Fast memories for which epochs of so many are long enough for fresh pairs to do most.
+_LONG = 2.8
 # Fast memories, in rows or keys times the keys that a row needs, outside of which other bounds are ahead.
 _LEAST_SHARE, _MOST_SHARE = 1.0 / 40.0, 3.0 / 4.0
 
@@ -140,7 +142,7 @@ def may_be_ahead(band: Band, sizes: tuple[Floats, Floats, Floats], direction: Di
     epoch = next(epochs_of(d, value_dim, direction, sums=False))
     width = counts_smaller(band.left + band.right + 1, band.keys)
     share = fast_words / (root(epoch.room) * width)
-    large = epoch.held(2.0 * fast_words) <= fast_words * fast_words
+    large = epoch.held(_LONG * fast_words) <= _LONG * fast_words * _LONG * fast_words / 4.0
     return large & (share >= _LEAST_SHARE) & (share <= _MOST_SHARE)
 
 
@@ -253,7 +255,7 @@ def mask_edges(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
     Assumes: as whole-epochs; with sums as row-sums.
     Regime: ahead of whole-epochs under windows of W keys, and under causal masks of n, and of short-periods up to about
     dW words, backward up to about 7dW/4; by a few thousandths below dW/8, and the function says nothing below
-    dW/20 and above 3dW/2 words (of equal widths, forward), nor forward below 2.6d².
+    dW/20 and above 3dW/2 words (of equal widths, forward), nor forward below 1.9d².
     Proof: docs/theory/mask_edges.md
 
     >>> alone, with_sums = mask_edges(Workload(n=65536, d=16, mask="window:4096"), 4096 * 16)

@@ -3,7 +3,7 @@
 from attenio.bounds.floats import Floats, any_of, larger, root, smaller, where
 from attenio.bounds.lower_bound import FORWARD_SUMS, OWN_ROW_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import products_from_held_scores
-from attenio.bounds.pairs_made_elsewhere import most_by_held_pairs
+from attenio.bounds.pairs_made_elsewhere import most_by_held_pairs, words_for_held_pairs
 from attenio.bounds.whole_epochs import ENOUGH, best_whole_epochs
 from attenio.workload import Workload
 
@@ -12,7 +12,7 @@ ROW_SUMS = "what an output is divided by is a sum of its row's probabilities, in
 # Both sides of a comparison are roots and products in floating point: this much less is on the safe side.
 _SAFETY = 1.0 - 1e-12
 # Budgets of an epoch that are tried, in fast memories: the first where fresh pairs do most, others where held ones do.
-_SHARES = (2.0, 2.05, 2.1, 2.2, 2.5)
+_SHARES = (2.0, 2.05, 2.1, 2.2, 2.35, 2.5, 2.65, 2.8)
 
 
 def weights(d: Floats, value_dim: Floats) -> tuple[Floats, Floats]:
@@ -51,8 +51,8 @@ def work_on_average(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
 def budget_for(work: Floats, d: Floats, value_dim: Floats, times: Floats = 1.0) -> Floats:
     """The words that epochs need for so much work on average, where held pairs weigh so many times as much.
 
-    None where held pairs do more than fresh ones within 3dv² words. From there on, with s for the root of dv² + A less
-    dv, they do (product dv + term) s² + 2 dv term s in one epoch.
+    From 3dv² words on held pairs do (product dv + term) s² + 2 dv term s in one epoch, with s for the root of dv² + A
+    less dv.
     """
     fresh, part, weigh = 2.0 * root(work), work / times, weights(d, value_dim)
     held_do_more = on_average_with_held_pairs(fresh, d, value_dim) > part
@@ -63,6 +63,7 @@ def budget_for(work: Floats, d: Floats, value_dim: Floats, times: Floats = 1.0) 
     side = part / (root(line * line + square * part) + line)
     held = side * side + 2.0 * value_dim * side
     held = where(held > 3.0 * value_dim * value_dim, held, 0.0)
+    held = larger(held, words_for_held_pairs(part, d, value_dim, sums=True))
     return where(held_do_more, smaller(fresh, held), fresh)
 
 
@@ -85,7 +86,7 @@ def row_sums(workload: Workload, fast_words: int) -> LowerBound:
     Theorem: with e = min(d, dv), N = Z dv (d+e)²/e + (Z - R)(d+e) for R rows, and W(A) = A²/4 from a few d² words on,
     words >= M + k T - R for all whole k and T with k W(M + T) < N. For equal widths about 2d(2d+1) Z/M + M - R.
     Assumes: as whole-epochs; the sum of a row's probabilities is a sum of its own terms, in words of its own.
-    Regime: ahead of whole-epochs from about 2.6 d² on, by 1/2d of the leading term less the rows.
+    Regime: ahead of other epochs from about 1.8 d² on; from 2.8 d² on by 1/2d of the leading term less the rows.
     Proof: docs/theory/row_sums.md
 
     >>> row_sums(Workload(n=4096, d=16), 16384).words

@@ -10,8 +10,8 @@ from attenio.bounds.backward.gradient_rows import (
     weighed_products_of_held_pairs,
     weights,
 )
-from attenio.bounds.floats import Floats, any_of, root, smaller, where
-from attenio.bounds.pairs_made_elsewhere import most_by_held_pairs
+from attenio.bounds.floats import Floats, any_of, larger, root, smaller, where
+from attenio.bounds.pairs_made_elsewhere import most_by_held_pairs, words_for_held_pairs
 from attenio.bounds.row_sums import budget_for as budget_with_sums
 from attenio.bounds.row_sums import on_average_with_held_pairs
 from attenio.bounds.row_sums import weights as row_weights
@@ -66,7 +66,11 @@ def of_outputs(d: Floats, value_dim: Floats) -> Epoch:
 
     def needed(work: Floats, times: Floats) -> Floats:
         fresh = 2.0 * root(work)
-        return where(times * held(fresh) <= work, fresh, raw.budget(work, times))
+        held_do_more = times * held(fresh) > work
+        if not any_of(held_do_more):
+            return fresh
+        of_held = larger(raw.budget(work, times), words_for_held_pairs(work / times, d, value_dim, sums=False))
+        return where(held_do_more, smaller(fresh, of_held), fresh)
 
     return raw._replace(held=held, budget=needed)
 
