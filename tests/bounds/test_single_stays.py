@@ -221,7 +221,8 @@ def test_words_that_come_again_are_those_of_the_theorem(few: int, more: int, d: 
                 beyond, lost = (n + m) * d - fast_words, 2 * (needed + late - 2) * d
                 passing = column - 2 * d * dv - lost
                 separate = column - max(2 * d * d, 4 * d * dv) - lost
-                together = beyond + min(passing / 2, passing, separate) if beyond >= 0 else 0
+                half_or_more = max(passing / 2, column - 2 * d * dv - fast_words)
+                together = beyond + min(half_or_more, passing, separate) if beyond >= 0 else 0
                 again = max(min(beyond - d * d - lost, over), min(apart, together))
             else:
                 again = min((n + m) * own - fast_words - own**2 - 4 * (needed - 1) * own, apart)

@@ -37,7 +37,8 @@ def closed_form(problem, tiles):
     first = max(-(-rows // a) - 2, 0) * a
     parts = [stacked(problem, rows - first, rows - first, s, tiles["last_columns"])]
     if first:
-        parts.append(stacked(problem, first, a, 1, tiles["value_columns"]))
+        of_first, of_last = (-(-problem.dv // tiles[name]) for name in ("value_columns", "last_columns"))
+        parts.append(stacked(problem, first, a, problem.m if of_first > of_last else 1, tiles["value_columns"]))
     words, held = zip(*parts, strict=True)
     return rows * (problem.dk + problem.dv) + sum(words), max(held)
 

@@ -1,24 +1,16 @@
 """Mask edges: where rows begin or end one after the other, rectangles of rows and keys cover what no row needs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
-from attenio.bounds.backward.gradient_rows import (
-    Weights,
-    budget_for,
-    even_weights,
-    weighed_products_of_held_pairs,
-    weights,
-)
 from attenio.bounds.floats import Floats, any_of, larger, root, rounded_down, smaller, where
 from attenio.bounds.lower_bound import BACKWARD_SUMS, FORWARD_SUMS, OWN_ROW_SUMS, OWN_SUMS, LowerBound, Strength
-from attenio.bounds.row_sums import ROW_SUMS, work_with_held_pairs
-from attenio.bounds.row_sums import budget_for as budget_with_sums
-from attenio.bounds.row_sums import weights as row_weights
+from attenio.bounds.row_sums import ROW_SUMS
+from attenio.bounds.weighed_epochs import Epoch, epochs_of
 from attenio.bounds.whole_epochs import best_whole_epochs
 from attenio.masks import Causal, SlidingWindow
 from attenio.masks.patterns import Band
@@ -36,6 +28,8 @@ _ROUNDED = 1.0 + 1e-9
 # better than fresh ones, up to a limit from where on the corners of the edges hardly change.
 _TRIED = (2.0, 2.1, 2.2, 2.35, 2.5, 2.6, 3.0, 3.3)
 _LEAST, _STEEPEST = 1.0 / 8.0, 64.0
+# Fast memories for which epochs of so many are long enough for fresh pairs to do most.
+_LONG = 2.8
 # Fast memories, in rows or keys times the keys that a row needs, outside of which other bounds are ahead.
 _LEAST_SHARE, _MOST_SHARE = 1.0 / 40.0, 3.0 / 4.0
 
@@ -132,58 +126,6 @@ def edges_of(workload: Workload) -> Edges | None:
     return found if found.count and found.deepest >= 1.0 else None
 
 
-class Epoch(NamedTuple):
-    """What products weigh: those of a pair, what a row may lack of it, and the words of a row times those of a key.
-
-    ``held`` is the most that an epoch with so many words does with pairs that flow in, ``budget`` the words that it
-    needs for so much where these weigh so many times as much. The clock counts ``free`` words for every row.
-    """
-
-    of_pair: Floats
-    of_row: Floats
-    room: Floats
-    free: float
-    held: Callable[[Floats], Floats]
-    budget: Callable[[Floats, Floats], Floats]
-
-
-def of_weights(weigh: Weights, room: Floats) -> Epoch:
-    """An epoch by weights such as those of gradient rows."""
-
-    def needed(work: Floats, times: Floats) -> Floats:
-        return budget_for(work, (times * weigh[0], times * weigh[1], times * weigh[2]))
-
-    return Epoch(weigh[2], 0.0, room, 0.0, lambda words: weighed_products_of_held_pairs(words, weigh), needed)
-
-
-def of_row_sums(d: Floats, value_dim: Floats) -> Epoch:
-    """An epoch of a forward pass, with the words that the sums of rows take."""
-    (product, term), both = row_weights(d, value_dim), d + value_dim
-    return Epoch(
-        product * value_dim + term,
-        term,
-        both * (both + 1.0),
-        1.0,
-        lambda words: work_with_held_pairs(words, d, value_dim),
-        lambda work, times: budget_with_sums(work, d, value_dim, times),
-    )
-
-
-def epochs_of(d: Floats, value_dim: Floats, direction: Direction, *, sums: bool) -> Iterator[Epoch]:
-    """What products of a pass weigh, with the sums of rows or without."""
-    both = d + value_dim
-    if direction is not Direction.FORWARD:
-        room = 2.0 * (d + both) * both
-        yield of_weights(weights(d, value_dim), room)
-        if any_of(value_dim > d):
-            yield of_weights(even_weights(d, value_dim), room)
-    elif sums:
-        yield of_row_sums(d, value_dim)
-    else:
-        product, _ = row_weights(d, value_dim)
-        yield of_weights((product, product, product * value_dim), both * both)
-
-
 def corner_weight(more: Floats) -> Floats:
     """What rows and keys at an edge weigh beyond all of their pairs, for strips of depth 1 that weigh so much more.
 
@@ -200,7 +142,7 @@ def may_be_ahead(band: Band, sizes: tuple[Floats, Floats, Floats], direction: Di
     epoch = next(epochs_of(d, value_dim, direction, sums=False))
     width = counts_smaller(band.left + band.right + 1, band.keys)
     share = fast_words / (root(epoch.room) * width)
-    large = epoch.held(2.0 * fast_words) <= fast_words * fast_words
+    large = epoch.held(_LONG * fast_words) <= _LONG * fast_words * _LONG * fast_words / 4.0
     return large & (share >= _LEAST_SHARE) & (share <= _MOST_SHARE)
 
 
@@ -313,7 +255,7 @@ def mask_edges(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
     Assumes: as whole-epochs; with sums as row-sums.
     Regime: ahead of whole-epochs under windows of W keys, and under causal masks of n, and of short-periods up to about
     dW words, backward up to about 7dW/4; by a few thousandths below dW/8, and the function says nothing below
-    dW/20 and above 3dW/2 words (of equal widths, forward), nor below 4d².
+    dW/20 and above 3dW/2 words (of equal widths, forward), nor forward below 1.9d².
     Proof: docs/theory/mask_edges.md
 
     >>> alone, with_sums = mask_edges(Workload(n=65536, d=16, mask="window:4096"), 4096 * 16)

@@ -3,7 +3,8 @@
 from attenio.bounds.floats import Floats, any_of, larger, root, smaller, where
 from attenio.bounds.lower_bound import FORWARD_SUMS, OWN_ROW_SUMS, LowerBound, Strength
 from attenio.bounds.output_epochs import products_from_held_scores
-from attenio.bounds.whole_epochs import best_whole_epochs, shares_worth_trying
+from attenio.bounds.pairs_made_elsewhere import most_by_held_pairs, words_for_held_pairs
+from attenio.bounds.whole_epochs import ENOUGH, best_whole_epochs
 from attenio.workload import Workload
 
 # What is assumed beside sums of products.
@@ -11,7 +12,7 @@ ROW_SUMS = "what an output is divided by is a sum of its row's probabilities, in
 # Both sides of a comparison are roots and products in floating point: this much less is on the safe side.
 _SAFETY = 1.0 - 1e-12
 # Budgets of an epoch that are tried, in fast memories: the first where fresh pairs do most, others where held ones do.
-_SHARES = (2.0, 2.2, 2.5)
+_SHARES = (2.0, 2.05, 2.1, 2.2, 2.35, 2.5, 2.65, 2.8)
 
 
 def weights(d: Floats, value_dim: Floats) -> tuple[Floats, Floats]:
@@ -36,14 +37,25 @@ def _with_held_pairs(budget: Floats, weigh: tuple[Floats, Floats], value_dim: Fl
     return product * products_from_held_scores(budget, value_dim) + term * budget
 
 
-def budget_for(work: Floats, d: Floats, value_dim: Floats, times: Floats = 1.0) -> Floats:
-    """The words that an epoch needs for so much work, where held pairs weigh so many times as much.
+def on_average_with_held_pairs(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
+    """The most that epochs with so many words do on average where held pairs do more than fresh ones could."""
+    elsewhere = most_by_held_pairs(budget, d, value_dim, sums=True)
+    return smaller(work_with_held_pairs(budget, d, value_dim), elsewhere)
 
-    None where held pairs do more than fresh ones within 3dv² words. From there on, with s for the root of dv² + A less
-    dv, they do (product dv + term) s² + 2 dv term s.
+
+def work_on_average(budget: Floats, d: Floats, value_dim: Floats) -> Floats:
+    """The most that epochs with so many words do on average."""
+    return larger(budget * budget / 4.0, on_average_with_held_pairs(budget, d, value_dim))
+
+
+def budget_for(work: Floats, d: Floats, value_dim: Floats, times: Floats = 1.0) -> Floats:
+    """The words that epochs need for so much work on average, where held pairs weigh so many times as much.
+
+    From 3dv² words on held pairs do (product dv + term) s² + 2 dv term s in one epoch, with s for the root of dv² + A
+    less dv.
     """
     fresh, part, weigh = 2.0 * root(work), work / times, weights(d, value_dim)
-    held_do_more = _with_held_pairs(fresh, weigh, value_dim) > part
+    held_do_more = on_average_with_held_pairs(fresh, d, value_dim) > part
     if not any_of(held_do_more):
         return fresh
     product, term = weigh
@@ -51,6 +63,7 @@ def budget_for(work: Floats, d: Floats, value_dim: Floats, times: Floats = 1.0) 
     side = part / (root(line * line + square * part) + line)
     held = side * side + 2.0 * value_dim * side
     held = where(held > 3.0 * value_dim * value_dim, held, 0.0)
+    held = larger(held, words_for_held_pairs(part, d, value_dim, sums=True))
     return where(held_do_more, smaller(fresh, held), fresh)
 
 
@@ -58,9 +71,11 @@ def row_sum_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats, fa
     """The bound in whole words, for floats or arrays of floats, on one fast memory."""
     product, term = weights(d, value_dim)
     work = scores * value_dim * product + (scores - rows) * term
-    held = work_with_held_pairs(2.0 * fast_words, d, value_dim)
-    shares = shares_worth_trying(held, fast_words * fast_words, fast_words, _SHARES)
-    counts = (work / work_per_epoch(share * fast_words, d, value_dim) for share in shares)
+    held, fresh = on_average_with_held_pairs(2.0 * fast_words, d, value_dim), fast_words * fast_words
+    several = (held > fresh) | (fast_words < ENOUGH)
+    tried = _SHARES if any_of(several) else _SHARES[:1]
+    shares = (where(several, share, _SHARES[0]) for share in tried)  # each point has its own, beside others as alone
+    counts = (work / work_on_average(share * fast_words, d, value_dim) for share in shares)
     best = best_whole_epochs(counts, work, lambda part: budget_for(part * _SAFETY, d, value_dim), fast_words)
     return larger(best - rows, 0.0)
 
@@ -71,7 +86,7 @@ def row_sums(workload: Workload, fast_words: int) -> LowerBound:
     Theorem: with e = min(d, dv), N = Z dv (d+e)²/e + (Z - R)(d+e) for R rows, and W(A) = A²/4 from a few d² words on,
     words >= M + k T - R for all whole k and T with k W(M + T) < N. For equal widths about 2d(2d+1) Z/M + M - R.
     Assumes: as whole-epochs; the sum of a row's probabilities is a sum of its own terms, in words of its own.
-    Regime: ahead of whole-epochs from about 4 d² on, by 1/2d of the leading term less the rows.
+    Regime: ahead of other epochs from about 1.8 d² on; from 2.8 d² on by 1/2d of the leading term less the rows.
     Proof: docs/theory/row_sums.md
 
     >>> row_sums(Workload(n=4096, d=16), 16384).words

@@ -61,11 +61,13 @@ def _forward_words_again(both_kinds: Counts, few: Counts, widths: tuple[Counts, 
     lost = 2 * (both + late - 2) * d
     over = few * both - fast_words
     apart = _apart((over, few), d, (both, late))
-    # queries and keys lie there together: half of outputs or values beside them, or half as many of them
+    # queries and keys lie there together: half of outputs or values beside them, or half as many of them, or all that
+    # fast memory does not hold
     beyond, column = both_kinds * d - fast_words, few * value_dim
-    passing = column - 2 * d * value_dim - lost
+    waiting = column - 2 * d * value_dim
+    passing = waiting - lost
     one_after_another = column - larger(2 * square, 4 * d * value_dim) - lost
-    beside = smaller(smaller(passing // 2, passing), one_after_another)
+    beside = smaller(smaller(larger(passing // 2, waiting - fast_words), passing), one_after_another)
     together = where(beyond >= 0, beyond + beside, 0)
     return larger(smaller(apart, together), smaller(over, beyond - square - lost))
 

@@ -18,7 +18,7 @@ _EXACT = 2.0**53
 SHARES = (2.0, 2.5, 3.0)
 
 # From so many words on, what an epoch of whole words loses is less than what another share of 2M words does.
-_ENOUGH = 1000.0
+ENOUGH = 1000.0
 
 Budget = Callable[[Floats], Floats]  # the words that an epoch needs for so much work
 
@@ -61,7 +61,7 @@ def shares_worth_trying(
 
     Where that is fresh, work grows with the square of words from there on, and the best are next to the first count.
     """
-    return shares if any_of((held > fresh) | (fast_words < _ENOUGH)) else shares[:1]
+    return shares if any_of((held > fresh) | (fast_words < ENOUGH)) else shares[:1]
 
 
 def whole_epoch_words(scores: Floats, d: Floats, value_dim: Floats, fast_words: Floats, units: Floats = 1.0) -> Floats:

@@ -16,7 +16,8 @@ and its value; with more it is for a key alone, and one value is there at a time
 two statistics, the slots, and two words for the row whose turn it is.
 
 With last_columns the last tile has the rows of two, whole or not, and as many columns at a time; the slots are its own,
-and the tiles before it have one. Keys pass for its groups, but in a tile less.
+and the tiles before it have one. Keys pass for its groups, but in a tile less. Where it has fewer groups than the tiles
+before it, these have a slot for every key.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,7 +51,8 @@ def stacked_rows(problem: Problem, tiles: Tiles, fast: FastMemory) -> None:
         return
     first = int(first_rows(rows, a))
     if first:
-        _pass_tiles(problem, fast, slice(0, first), (a, 1, width))
+        of_first, of_last = (-(-problem.width // each) for each in (width, tiles["last_columns"]))
+        _pass_tiles(problem, fast, slice(0, first), (a, problem.pattern.keys if of_first > of_last else 1, width))
     _pass_tiles(problem, fast, slice(first, rows), (rows - first, slots, tiles["last_columns"]))
 
 

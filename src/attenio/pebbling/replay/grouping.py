@@ -159,11 +159,14 @@ def turning_grouping(rows: int, keys: int, tiles: Tiles) -> Grouping:
     return Grouping(softmax=Softmax.ONLINE, runs=met)
 
 
-def stacked_grouping(rows: int, keys: int, tiles: Tiles) -> Grouping:
+def stacked_grouping(rows: int, keys: int, tiles: Tiles, value_dim: int) -> Grouping:
     """A row meets every key in the order of its tile, whose rows may be of several heads."""
     a, slots, runs = min(tiles["stacked_rows"], rows), tiles["kept_keys"], []
-    first = int(first_rows(rows, a)) if "last_columns" in tiles else rows
-    for count, tile, kept in ((first, a, slots if first == rows else 1), (rows - first, rows - first, slots)):
+    first, before = rows, slots
+    if "last_columns" in tiles:
+        of_first, of_last = (-(-value_dim // tiles[name]) for name in ("value_columns", "last_columns"))
+        first, before = int(first_rows(rows, a)), keys if of_first > of_last else 1
+    for count, tile, kept in ((first, a, before), (rows - first, rows - first, slots)):
         order = turns([range(keys)] * (-(-count // max(tile, 1)) + 1), slots=min(kept, keys))
         by_tile = [[[visit.key] for visit in visits] for visits in order]
         runs += [by_tile[row // tile] for row in range(count)]

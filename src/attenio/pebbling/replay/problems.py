@@ -59,7 +59,7 @@ def _pebbled(plan: Plan, pattern: Pattern, group: int) -> PebbledProblem:
     elif "exchanged_keys" in plan.tiles:
         keys = turning_grouping(group * pattern.rows, pattern.keys, plan.tiles)
     elif "stacked_rows" in plan.tiles:
-        keys = stacked_grouping(group * pattern.rows, pattern.keys, plan.tiles)
+        keys = stacked_grouping(group * pattern.rows, pattern.keys, plan.tiles, workload.value_dim)
     else:
         keys = grouping(plan.dataflow, plan.tiles, required, keeping=keeping).stacked(group)
     head = Head(

@@ -37,6 +37,11 @@ Of P such tiles the last may have more rows than the others, b, and more groups,
 moved = g n (d + dv) + ((P-1) G m - (P-2))d + (P-1) m dv + (H m - (H-1)(s-1))d + m dv
 peak  = the larger of a'(d + (c'+2)w) + d + c' and b(d + (c+2)w) + s'd + c, and 2w; P-2 keys come with values if G = 1
 
+If the others have more groups than the last, they have a slot for every key, and these come once for all of them:
+
+moved = g n (d + dv) + m d + (P-1) m dv + (H m - (H-1)(s-1))d + m dv
+peak  = the larger of a'(d + (c'+2)w) + m d + c' and b(d + (c+2)w) + s'd + c, and 2w
+
 Or outputs give way to the values of keys that stay at a turn, and these to the next outputs (exchanged keys):
 
 moved = g n (d + dv) + (P m - (P-1)s)(d + dv)                      s up to m/2
@@ -65,6 +70,8 @@ _SIXTEENTHS = (14, 12, 9)
 _OF_STACKED = (20, *_SIXTEENTHS, 6, 4)
 # Of tiles before a last one of more groups, beside dv/d itself and one more.
 _OF_FIRST = (12, 9)
+# Of a last tile after others beside all keys, and dv/d itself.
+_AFTER_ALL = (12, 9, 6)
 # More than any memory has.
 _NEVER = 2**62
 
@@ -145,35 +152,43 @@ def pairs_of_columns(sizes: Sizes) -> tuple[tuple[Counts, Counts], ...]:
     """Columns of a group in all tiles but the last, and in the last: those of one group and two.
 
     Where values are wider than keys, of about as many groups as keys fit into a value, and one or two more; and of
-    three quarters of these, or little more than half, and one more.
+    three quarters of these, or little more than half, and one more. And of as many groups as columns, beside all keys.
 
     >>> [pairs_of_columns(Sizes(64, width, 64 + width, 1, 1)) for width in (64, 256, 1)]
-    [((64, 32),), ((64, 52), (64, 43), (52, 43), (86, 64), (128, 86)), ()]
+    [((64, 32),), ((64, 52), (64, 43), (52, 43), (86, 64), (128, 86), (1, 64), (1, 86), (1, 128)), ()]
     """
     count, one = larger(sizes.value_dim // sizes.d, 1), sizes.one_value
     fewer = [larger(each, 1) for each in _near(sizes.d, sizes.value_dim, _OF_FIRST)[2:]]
     groups = ((count, count + 1), (count, count + 2), (count + 1, count + 2), *((few, few + 1) for few in fewer))
     pairs = [(ceil_div(one, few) * sizes.per_word, ceil_div(one, more) * sizes.per_word) for few, more in groups]
+    about, _, *near = _near(sizes.d, sizes.value_dim, _AFTER_ALL)
+    after_all = [ceil_div(one, larger(few, 2)) * sizes.per_word for few in (about, *near)]
+    pairs += [(sizes.per_word + 0 * one, last) for last in after_all]
     if type(sizes.d) is int and type(sizes.value_dim) is int:
         tried = pairs if sizes.value_dim > sizes.d else pairs[:1]
-        width = sizes.value_dim
-        return tuple(dict.fromkeys(pair for pair in tried if ceil_div(width, pair[0]) < ceil_div(width, pair[1])))
+        numbers = {pair: (ceil_div(sizes.value_dim, pair[0]), ceil_div(sizes.value_dim, pair[1])) for pair in tried}
+        return tuple(pair for pair in dict.fromkeys(tried) if _differ(*numbers[pair]))
     return tuple(pairs)
 
 
+def _differ(first: Counts, last: Counts) -> Counts:
+    """Whether a last tile has more groups than others, or fewer but several."""
+    return (first < last) | ((first > last) & (last > 1))
+
+
 def _last_forms(sizes: Sizes) -> tuple[Form, ...]:
-    """Those with a last tile of more rows and more groups."""
+    """Those with a last tile of more rows and another number of groups."""
     forms = []
     for place, (columns, last) in enumerate(pairs_of_columns(sizes)):
         form = last_columns_form(sizes, columns, last)
         (phase,) = form.phases
         assert isinstance(phase, LastColumns)
-        more = (phase.first.groups < phase.last.groups) & (sizes.key_words != sizes.one_key)
+        differ = _differ(phase.first.groups, phase.last.groups) & (sizes.key_words != sizes.one_key)
         if place:
-            more = more & (sizes.value_dim > sizes.d)
-        if type(more) is not bool:
-            forms.append(form._replace(least_held=where(more, 0, _NEVER)))
-        elif more:
+            differ = differ & (sizes.value_dim > sizes.d)
+        if type(differ) is not bool:
+            forms.append(form._replace(least_held=where(differ, 0, _NEVER)))
+        elif differ:
             forms.append(form)
     return tuple(forms)
 

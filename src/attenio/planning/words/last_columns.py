@@ -1,6 +1,7 @@
 """Tiles of stacked rows, the last with more rows than others, whose outputs it holds in more groups of columns.
 
 Where rows do not come in whole tiles, that is less than a tile more: keys pass once more for a group, without values.
+Or it has fewer groups than others, which keep all keys while values pass: it has room for more rows without them.
 Everything works on integers and on arrays of many cases.
 """
 
@@ -17,7 +18,8 @@ _NOTHING = 2**62
 class LastColumns(NamedTuple):
     """The N rows of a dense problem in tiles of a, the last of which has the rows of two, whole or not.
 
-    The others are as ``first`` says, beside one slot; the last is as ``last`` says, with slots for keys.
+    The others are as ``first`` says, beside one slot, or beside one for every key if they have more groups than the
+    last; the last is as ``last`` says, with slots for keys.
     """
 
     tile: str
@@ -35,11 +37,16 @@ def first_rows(rows: Counts, tile: Counts) -> Counts:
     return larger(ceil_div(rows, tile) - 2, 0) * tile
 
 
+def slots_before(phase: LastColumns, keys: Counts) -> Counts:
+    """Slots beside a tile before the last."""
+    return where(phase.first.groups > phase.last.groups, keys, 1)
+
+
 def last_column_words(phase: LastColumns, shape: tuple[Counts, Counts], tile: Counts, slots: Counts) -> Counts:
     """Words of keys and values, for so many rows and keys."""
     rows, keys = shape
     before = first_rows(rows, tile)
-    first = where(before > 0, passing_words(phase.first, larger(before, 1), keys, tile, 1), 0)
+    first = where(before > 0, passing_words(phase.first, larger(before, 1), keys, tile, slots_before(phase, keys)), 0)
     return first + passing_words(phase.last, rows - before, keys, rows - before, slots)
 
 
@@ -48,13 +55,18 @@ def held_by_last(phase: LastColumns, shape: tuple[Counts, Counts], tile: Counts,
     (rows, keys), (first, last) = shape, phase[2:]
     before = first_rows(rows, tile)
     at_last = (rows - before) * last.per_row + smaller(slots, keys) * last.per_slot + last.beside
-    return larger(where(before > 0, tile * first.per_row + first.per_slot + first.beside, 0), at_last)
+    at_first = tile * first.per_row + slots_before(phase, keys) * first.per_slot + first.beside
+    return larger(where(before > 0, at_first, 0), at_last)
 
 
 def most_slots(phase: LastColumns, keys: Counts) -> Counts:
-    """Slots that are tried: with more, where most keys have room, tiles of fewer rows might be better."""
+    """Slots that are tried: with more, where most keys have room, tiles of fewer rows might be better.
+
+    Beside tiles with a slot for every key all are: where there is a tile more, all tiles may have such slots.
+    """
     more = phase.last.groups - phase.first.groups
-    return smaller(keys - 1, 1 + floor_div(keys * more, larger(phase.last.groups - 1, 1)))
+    few = smaller(keys - 1, 1 + floor_div(keys * more, larger(phase.last.groups - 1, 1)))
+    return where(more < 0, keys, few)
 
 
 def best_last_columns(
@@ -64,15 +76,16 @@ def best_last_columns(
 
     Tiles are as large as they can be: that is as few rows in the last as there can be beside so few tiles, and so most
     slots. One tile more is as many as stacked rows need that are all as the first, and so many slots make the last no
-    better than one of those.
+    better than one of those. Where the others have a slot for every key, one tile more is as many as if all have.
     """
     (rows, keys), (first, last) = shape, phase[2:]
-    tile = smaller(floor_div(fast_words - first.beside - first.per_slot, first.per_row), rows)
+    beside = first.beside + slots_before(phase, keys) * first.per_slot
+    tile = smaller(floor_div(fast_words - beside, first.per_row), rows)
     tile = larger(tile, 1)
     before = first_rows(rows, tile)
     room = fast_words - last.beside - (rows - before) * last.per_row
     slots = smaller(floor_div(room, last.per_slot), most_slots(phase, keys))
-    fits = (tile * first.per_row + first.per_slot + first.beside <= fast_words) & (before > 0) & (slots >= 1)
+    fits = (tile * first.per_row + beside <= fast_words) & (before > 0) & (slots >= 1)
     slots = where(fits, slots, 0)
     words = last_column_words(phase, shape, tile, larger(slots, 1))
     return where(fits, words, _NOTHING), tile, slots
