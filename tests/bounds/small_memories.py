@@ -17,9 +17,10 @@ __all__ = ["best_whole_epochs", "few_positions", "moves_no_less_when_run"]
 
 def best_whole_epochs(work: float, fast_words: int, longest: float = inf) -> float:
     """Words that the best of some whole numbers of epochs have, with up to the ``longest`` budget; 0 if none fits."""
-    room = fast_words + 1
-    near = np.unique(np.maximum(np.floor(work / room**1.5) + np.arange(-2, 4), 1))
+    about = fast_words + 1 / max(12 * fast_words - 8, 4)
+    near = np.unique(np.maximum(np.floor(work / about**1.5) + np.arange(-2, 4), 1))
     budgets = 3 * (work / near) ** (2 / 3)
+    room = fast_words + np.where((budgets > 3) & (budgets + 1 <= longest), 1 / (4 * np.maximum(budgets - 2, 1)), 1)
     fits = (budgets > room) & (budgets <= longest)
     return float(np.where(fits, fast_words + near * (budgets - room), 0.0).max())
 

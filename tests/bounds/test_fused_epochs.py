@@ -94,7 +94,7 @@ def test_its_regime_is_a_formula_of_its_words(n: int, d: int, dv: int, share: fl
         length, _, weight = known[1].replace(",", "").partition(" and λ = ")
         numbers |= {"T": int(length), "λ": float(weight or 1)}
     least = value_of(formula.removesuffix(", up to whole numbers"), numbers)
-    if "√(M+1)" in formula:
+    if "√(M+1)" in formula or "up to whole numbers" in formula:
         lost = (fast_words + 1) ** 2.5 / (8 * scores * (d + dv)) + 2 * fast_words + 4
         assert least - lost <= bound.words * (1 + 1e-12) and bound.words <= least * (1 + 1e-12) + 2
     elif bound.words:
@@ -111,12 +111,14 @@ def value_of(formula: str, numbers: dict[str, float]) -> float:
 def test_regimes_of_each_kind() -> None:
     for n, d, fast_words, said in (
         (16384, 64, 8, "tiny fast memory: 16 Z (d+dv)/20 - Z - 8"),
-        (16384, 64, 1638, "small fast memory: 2 Z (d+dv)/√M - Z - M"),
-        (512, 64, 1638, "small fast memory: 2 Z (d+dv)/√(M+1) - Z + M, up to whole numbers"),
+        (16384, 64, 1638, "small fast memory: 2 Z (d+dv)/√M - Z + M, up to whole numbers"),
+        (512, 64, 1638, "small fast memory: 2 Z (d+dv)/√M - Z + M, up to whole numbers"),
         (16384, 64, 3276, "between small and large fast memory: T Z (d+dv)/((M+T)/3)^1.5 - Z - (T-M), T = 4,233"),
         (1000, 16, 10**4, "says nothing above 5d²/2"),
     ):
         assert fused_epochs(Workload(n=n, d=d), fast_words).regime == said
+    several = fused_epochs(Workload(n=16384, d=64), 1638, units=4).regime
+    assert several == "small fast memory: 2 Z (d+dv)/√M - Z - 4 M"
     wide = fused_epochs(Workload(n=1000, d=16, value_dim=64), 256, units=4).regime
     assert wide.endswith("T Z (dv + λd)/((M+T)/3)^1.5 - Z - 4 (T-M), T = 448 and λ = 0.851469")
 

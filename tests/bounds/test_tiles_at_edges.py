@@ -141,11 +141,13 @@ def test_it_says_no_more_than_the_theorem_and_about_what_its_best_epochs_say(
             weight = room * at_edges * high / (corner * within * (one + other))
             work, beyond = (one + other) * within + weight * high * at_edges, corner * weight**2
             for k in range(1, 3000):
-                length = 3 * (work / k) ** (2 / 3) - beyond - room  # below which k epochs do not do all
+                budget = 3 * (work / k) ** (2 / 3)
+                more = 1 / (4 * (budget - 2)) if budget > 3 else 1
+                length = budget - beyond - fast_words - more  # below which k epochs do not do all
                 if length <= 0:
                     break
                 most = max(most, fast_words + k * length - (1 + (other > 0)) * scores)
-            exact = 2 * sqrt(((one + other) * within) ** 2 / room + (high * at_edges) ** 2 / corner)
+            exact = 2 * sqrt(((one + other) * within) ** 2 / fast_words + (high * at_edges) ** 2 / corner)
             about = max(about, exact + fast_words - (1 + (other > 0)) * scores)
         assert bound.words <= most + 1 or work > 1000 * (room + beyond) ** 1.5
         assert bound.words <= about + 1

@@ -99,8 +99,9 @@ def _is_for_others(problems, names: tuple[str, ...]) -> bool:
         return not problems.counts.kind.dense
     if names[0] in ("last_keys", "first_keys"):
         return not problems.counts.kind.causal
-    if names[0] == "ring_rows":
-        return not problems.counts.kind.rows_roll
+    if "ring_rows" in names:
+        kind = problems.counts.kind
+        return not (kind.rows_roll or (kind.dense and "ring_keys" in names))
     if names[0] in ("masked_turn_rows", "masked_turn_keys"):
         return not problems.counts.kind.turns
     return names[0] == "ring_keys" and problems.counts.only_band is None
@@ -286,11 +287,10 @@ def all_tiles(workload: Workload, dataflow: Dataflow, *, reading: bool = False) 
             choices |= {"query_tile": range(1, 2), "resident_keys": range(problems.counts.most_keys)}
         if _is_for_others(problems, names):
             continue
-        if names[0] == "ring_keys":
-            yield Tiles.of(ring_keys=max(1, int(problems.counts.only_band.longest_row)))
-            continue
-        if names[0] == "ring_rows":
-            yield Tiles.of(ring_rows=int(problems.counts.ring_rows.of_two))
+        if names[0] in ("ring_keys", "ring_rows"):
+            counts = problems.counts
+            rings = {"ring_keys": max(1, int(counts.only_band.longest_row)), "ring_rows": int(counts.ring_rows.of_two)}
+            yield Tiles.of(**{name: rings[name] for name in names})
             continue
         choices |= _rolling_choices(problems, names)
         if dataflow is Dataflow.KEPT_KEYS and names[0] not in ("rolling_rows", "exchanged_rows"):

@@ -64,14 +64,18 @@ def product_epochs_from_empty(
     """Words for this much work on one fast memory that begins empty, for the best whole number of epochs.
 
     An epoch with A words, up to the ``longest``, does up to ((A + beyond)/3)^(3/2); the clock may pass its end by less
-    than a word. Proof: docs/theory/whole_epochs.md, section "Small fast memories".
+    than a word, which the next epoch has less. Proof: docs/theory/whole_epochs.md, section "Small fast memories".
     """
-    room = fast_words + 1.0 + beyond
-    least = larger(rounded_down(work / (room * root(room))), 1.0)
+    room = fast_words + beyond
+    about = room + 0.25 / larger(3.0 * room - 2.0, 1.0)  # the best epochs have three times that
+    least = larger(rounded_down(work / (about * root(about))), 1.0)
     best: Floats = 0.0
     for epochs in (least, least + 1.0):
         side = cube_root(work / epochs)
         budget = 3.0 * side * side
-        words = whole_words(epochs * budget, free + (epochs * room - fast_words))
-        best = larger(best, where((budget * _SAFETY > room) & (budget <= longest + beyond), words, 0.0))
+        # where an epoch may be a word longer, what epochs do beyond their mean is that of so many words more
+        long_enough = (budget > 3.0) & (budget + 1.0 <= longest + beyond)
+        needed = room + where(long_enough, 0.25 / larger(budget - 2.0, 1.0), 1.0)
+        words = whole_words(epochs * budget, free + (epochs * needed - fast_words))
+        best = larger(best, where((budget * _SAFETY > needed) & (budget <= longest + beyond), words, 0.0))
     return best

@@ -2,7 +2,15 @@
 
 from attenio.bounds.epochs import best_over_epochs, product_epochs_from_empty, products_per_epoch
 from attenio.bounds.floats import Floats, any_of, larger, root, rounded_down, smaller, where
-from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, all_units, beside_leading_words, between_units
+from attenio.bounds.lower_bound import (
+    OWN_SUMS,
+    LowerBound,
+    Strength,
+    all_units,
+    beside_leading_words,
+    between_units,
+    room_of_products,
+)
 from attenio.bounds.whole_products import best_whole_epoch, budget_with_few_fresh_pairs, whole_product_words
 from attenio.workload import Workload
 
@@ -55,14 +63,14 @@ def fused_epochs(workload: Workload, fast_words: int, *, units: int = 1) -> Lowe
     """Both products count when the fast memory is small, even if scores may be recomputed.
 
     Theorem: for 18M <= 11d², words >= 2 Z (d + dv)/sqrt(M) - Z - M, for 3M <= 5d² with sqrt(d² - 3M/10) for d. Shorter
-    epochs serve up to M = 5d²/2. On one fast memory also M + k T - Z, if k ((M + T + 1)/3)^1.5 < Z (d + dv) and
-    M + T < 11d²/6: about 2 Z (d + dv)/sqrt(M + 1) - Z + M up to M = (Z (d + dv))^(2/3).
+    epochs serve up to M = 5d²/2. On one fast memory also M + k T - Z, if k ((M + T + e)/3)^1.5 < Z (d + dv), where
+    e = 1/4(M + T - 1), and M + T + 2 <= 11d²/6: about 2 Z (d + dv)/sqrt(M) - Z + M up to M = (Z (d + dv))^(2/3).
     Assumes: as output epochs, and a score occupies a word when it is used.
     Regime: fast memory up to about 3d²/2; approaches 4 Z d/sqrt(M) for equal widths.
     Proof: docs/theory/fused_epochs.md
 
     >>> fused_epochs(Workload(n=1024, d=64), 256).words
-    15728384
+    15728886
     """
     sizes = float(workload.scores), float(workload.d), float(workload.value_dim)
     words = fused_epoch_words(*sizes, float(fast_words), float(units))
@@ -99,7 +107,8 @@ def _regime(sizes: tuple[float, float, float], words: float, fast_words: int, un
     if of_lengths[best] < words:
         if (fast_words + 1) ** 3 > work**2:
             return "small fast memory: M + k T - Z, for the best whole number k of epochs"
-        return f"small fast memory: 2 Z (d+dv)/√(M+1) - Z {beside_leading_words(work, fast_words, units)}"
+        of_work = work, fast_words, units
+        return f"small fast memory: 2 Z (d+dv)/{room_of_products(*of_work)} - Z {beside_leading_words(*of_work)}"
     weight = _weighted(square, d, fast + best) / d
     if best == 2 * fast_words and weight == 1.0:
         return f"small fast memory: 2 Z (d+dv)/√M - Z - {all_units(units)}"

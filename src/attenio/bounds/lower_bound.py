@@ -63,9 +63,19 @@ def all_units(units: int) -> str:
     return "M" if units == 1 else f"{units} M"
 
 
+def _has_whole_epochs(work: float, fast_words: int, units: int) -> bool:
+    """Whether there is one fast memory, and more than one epoch."""
+    return units == 1 and (fast_words + 1) ** 3 <= work**2
+
+
+def room_of_products(work: float, fast_words: int, units: int) -> str:
+    """What the leading words of product epochs are divided by: a step may pass the end of an epoch, but not of all."""
+    return "√M" if _has_whole_epochs(work, fast_words, units) else "√(M+1)"
+
+
 def beside_leading_words(work: float, fast_words: int, units: int) -> str:
     """What product epochs have beside the words of so much work: M more, unless one epoch may do it all."""
-    if units == 1 and (fast_words + 1) ** 3 <= work**2:
+    if _has_whole_epochs(work, fast_words, units):
         return "+ M, up to whole numbers"
     return f"- {all_units(units)} - {2 * units}"
 

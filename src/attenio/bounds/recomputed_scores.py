@@ -2,7 +2,14 @@
 
 from attenio.bounds.epochs import product_epochs, product_epochs_from_empty
 from attenio.bounds.floats import Floats, larger, root, where
-from attenio.bounds.lower_bound import OWN_SUMS, LowerBound, Strength, beside_leading_words, between_units
+from attenio.bounds.lower_bound import (
+    OWN_SUMS,
+    LowerBound,
+    Strength,
+    beside_leading_words,
+    between_units,
+    room_of_products,
+)
 from attenio.workload import Workload
 
 
@@ -29,21 +36,22 @@ def recomputed_score_words(
 def recomputed_scores(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
     """Both products count at any size of fast memory, however often scores are recomputed.
 
-    Theorem: words >= M + k T - Z if k is whole, T > 0 and k ((M + T + 1)/3)^1.5 < Z G, G = d + dv for dv <= d and
-    2 sqrt(d dv) for dv > d: about 2 Z G/sqrt(M + 1) + M - Z up to M = (Z G)^(2/3). On each of several units, and
-    beyond, - M - 2 takes the place of M.
+    Theorem: words >= M + k T - Z if k is whole, T > 0 and k ((M + T + e)/3)^1.5 < Z G, e = 1/4(M + T - 1), G = d + dv
+    for dv <= d and 2 sqrt(d dv) for dv > d: about 2 Z G/sqrt(M) + M - Z up to M = (Z G)^(2/3). On each of several
+    units, and beyond, 2 Z G/sqrt(M + 1) - M - 2 - Z.
     Assumes: as fused epochs.
     Regime: strongest from about d²/2 up to M = (d + dv)², where it meets Z (d + dv)²/M, the leading term of AttenIO's.
     Proof: docs/theory/recomputed_scores.md
 
     >>> recomputed_scores(Workload(n=1024, d=64), 4096).words
-    3149312
+    3149824
     """
     d, value_dim = workload.d, workload.value_dim
     sizes = float(workload.scores), float(d), float(value_dim), float(fast_words), float(units)
     counted = "(d+dv)" if value_dim <= d else "2 √(d dv)"
-    more = beside_leading_words(sizes[0] * counted_products(*sizes[1:3]), fast_words, units)
-    small = f"fast memory up to (d+dv)²: 2 Z {counted}/√(M+1) - Z {more}"
+    of_work = sizes[0] * counted_products(*sizes[1:3]), fast_words, units
+    leading = f"2 Z {counted}/{room_of_products(*of_work)}"
+    small = f"fast memory up to (d+dv)²: {leading} - Z {beside_leading_words(*of_work)}"
     return LowerBound(
         theorem="recomputed-scores",
         words=int(recomputed_score_words(*sizes)),

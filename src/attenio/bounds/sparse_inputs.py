@@ -73,7 +73,7 @@ def sparse_inputs(common: CommonNonzeros, value_dim: int, fast_words: int) -> Lo
 
     >>> dense = common_nonzeros(np.ones((64, 8)), np.ones((64, 8)))
     >>> sparse_inputs(dense, 8, 256).words
-    4336
+    4352
     """
     fast, width = float(checked_count("fast memory (words)", fast_words, most=2**60)), float(value_dim)
     best = float(product_epochs(float(common.products), fast, free=float(common.scores)))

@@ -144,6 +144,8 @@ def _spilled_gradients(workload: Workload, dataflow: GradientDataflow, tiles: Ti
         case Dataflow.QUERY_STATIONARY:
             turning = not {"turn_keys", "masked_turn_keys"}.isdisjoint(tiles)
             return keys * (workload.d + workload.value_dim) + (rows if turning else 0)
+        case Dataflow.TWO_PASS if "ring_keys" in tiles:
+            return rows
         case Dataflow.TWO_PASS:
             keys_held = tiles.get("rolling_keys", 0) or tiles["stationary_keys"]
             held = tiles.get("rolling_rows", 0)

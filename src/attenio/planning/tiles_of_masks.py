@@ -114,7 +114,8 @@ def _check_ring(given: GivenTiles, ring: int) -> None:
 def _check_row_ring(given: GivenTiles, ring: int) -> None:
     """Refuse a ring of rows where all of them need all keys, or one that does not hold what two keys share."""
     counts = given.problems.counts
-    if counts.only_band is None or not counts.kind.rows_roll:
+    rolls = counts.kind.rows_roll or (counts.kind.dense and "ring_keys" in given.tiles)
+    if counts.only_band is None or not rolls:
         given.refuse("a ring of rows is for one causal or window mask")
     shared = int(counts.ring_rows.of_two)
     if ring < shared:

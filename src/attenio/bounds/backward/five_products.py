@@ -5,7 +5,14 @@ from math import sqrt
 
 from attenio.bounds.epochs import product_epochs, product_epochs_from_empty
 from attenio.bounds.floats import Floats, larger, smaller, where
-from attenio.bounds.lower_bound import MAKES_SCORES, LowerBound, Strength, beside_leading_words, between_units
+from attenio.bounds.lower_bound import (
+    MAKES_SCORES,
+    LowerBound,
+    Strength,
+    beside_leading_words,
+    between_units,
+    room_of_products,
+)
 from attenio.bounds.recomputed_scores import counted_products
 from attenio.bounds.whole_products import budget_without_fresh_pairs, whole_product_words
 from attenio.quantities import show_number
@@ -43,20 +50,21 @@ def five_product_words(scores: Floats, d: Floats, value_dim: Floats, fast_words:
 def five_products(workload: Workload, fast_words: int, *, units: int = 1) -> LowerBound:
     """The products of scores and of dP count beside those of the three gradients, at any size of fast memory.
 
-    Theorem: words >= M + k T - 2 Z if k is whole, T > 0 and k ((M + T + 1)/3)^1.5 < Z G, G = 4.50 d for equal widths:
-    about 2 Z G/sqrt(M + 1) - 2 Z + M up to M = (Z G)^(2/3). On each of several units, and beyond, - M - 2 takes the
-    place of M. Up to 16 words G counts all five products, in whole numbers.
+    Theorem: words >= M + k T - 2 Z if k is whole, T > 0 and k ((M + T + e)/3)^1.5 < Z G, e = 1/4(M + T - 1), G = 4.50 d
+    for equal widths: about 2 Z G/sqrt(M) - 2 Z + M up to M = (Z G)^(2/3). On each of several units, and beyond,
+    2 Z G/sqrt(M + 1) - 2 Z - M - 2. Up to 16 words G counts all five products, in whole numbers.
     Assumes: as fused-gradient-epochs; no probability is given, scores are made in the run.
     Regime: fast memory up to about 3d².
     Proof: docs/theory/backward_five_products.md
 
     >>> five_products(Workload(n=1024, d=64, direction="backward"), 4096).words
-    7346842
+    7347994
     """
     sizes = float(workload.scores), float(workload.d), float(workload.value_dim), float(fast_words), float(units)
     counted = _counted(*sizes[1:3])
-    more = beside_leading_words(sizes[0] * counted, fast_words, units)
-    small = f"2 Z G/√(M+1) - 2 Z {more}, G = {show_number(counted)}"
+    of_work = sizes[0] * counted, fast_words, units
+    more = beside_leading_words(*of_work)
+    small = f"2 Z G/{room_of_products(*of_work)} - 2 Z {more}, G = {show_number(counted)}"
     return LowerBound(
         theorem="five-products",
         words=int(five_product_words(*sizes)),

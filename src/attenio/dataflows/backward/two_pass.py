@@ -16,7 +16,8 @@
 
 With kept_keys and kept_rows what passes goes through slots that keep some of it for the next tile (``kept_passes``);
 with rolling_rows, and under a window rolling_keys, what stays comes and goes one by one (``rolling_passes``); with
-late_rows and late_keys either pass leaves some of what it would hold last to the other (``left_over``).
+late_rows and late_keys either pass leaves some of what it would hold last to the other (``left_over``); with ring_keys
+and ring_rows each pass has room for all that what passes needs (``two_rings``).
 
 Scores are computed twice. Every sum is made in one place and in one order, so results repeat to the bit.
 """
@@ -30,6 +31,7 @@ from attenio.dataflows.backward.left_over import left_over
 from attenio.dataflows.backward.problem import BackwardProblem
 from attenio.dataflows.backward.rolling_passes import rolling_key_gradients, rolling_query_gradients
 from attenio.dataflows.backward.steps import Sums, add_gradients
+from attenio.dataflows.backward.two_rings import two_rings
 from attenio.dataflows.backward.zeros import store_key_zeros, store_zeros
 from attenio.dataflows.key_tiles import KeyTiles, required_scores, row_tiles
 from attenio.dataflows.problem import for_heads, key_runs
@@ -42,6 +44,9 @@ def two_pass(problem: BackwardProblem, tiles: Tiles, fast: FastMemory) -> None:
     """Run the heads of one group of one sequence."""
     if "late_rows" in tiles:
         left_over(problem, tiles, fast)
+        return
+    if "ring_keys" in tiles:
+        two_rings(problem, tiles, fast)
         return
     pattern = problem.pattern
     delta = problem.spilled("D", problem.group * pattern.rows, 1)

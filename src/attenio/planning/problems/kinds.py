@@ -122,7 +122,7 @@ def _takes(phase: Phase, kind: Kind, *, all_roll: bool) -> Counts:
         case KeyRing():
             return kind.band
         case RowRing():
-            return kind.rows_roll
+            return kind.rows_roll | kind.dense if phase.of_dense else kind.rows_roll
         case WholeRows():
             return kind.keys_roll
         case CausalSums() | AllKeys():

@@ -18,6 +18,7 @@ class RowRing(NamedTuple):
     last to meet have ended theirs before it begins: beside the gradient of a key are the sums of rows that need both of
     its neighbours. Others are in hand in its place. It holds s*per_slot + t*per_sum + ``beside`` words with t rows that
     need three keys in a row, and the larger of ``per_key`` and (s' - t)*per_sum with s' that need two, one at least.
+    ``of_dense``, it is for dense problems too, of which all rows are in the ring.
     """
 
     slots: str
@@ -25,6 +26,7 @@ class RowRing(NamedTuple):
     per_sum: Counts
     per_key: Counts
     beside: Counts
+    of_dense: bool = False
 
 
 class RingRows(NamedTuple):

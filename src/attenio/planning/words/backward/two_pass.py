@@ -20,6 +20,12 @@ u = ceil((m-h)/c):
 moved = N (2d + 2dv + 2w) + m(d + dv) + (t m + s h + m - h)(d + dv) + 2w h (t + s - 1)(d + dv)
         + u (N(d + dv + 2w) + 2w f d)
 peak  = max(a'(d + dv + (d + 2)w) + (d + dv)(1 + w) + 2w + 1,  c'(d + dv)(1 + w) + d + dv + (d + 4)w)
+
+For bands there is one with a ring of all keys that a row needs, r of them, and then one of the s rows that need a key
+and the next one; of a dense problem all keys, and all rows. With R touched rows and F touched keys
+
+moved = g (R(2d + 2dv + 3w) + n d) + (2F + m)(d + dv)
+peak  = max(r'(d + dv) + d + dv + dw + 4w,  g s'(d + dv + 2w) + (d + dv)(1 + w) + 2w)
 """
 
 from attenio.masks.patterns.pattern import Counts
@@ -30,8 +36,9 @@ from attenio.planning.words.backward.common import (
     visit_words,
     visiting_words,
 )
-from attenio.planning.words.form import Form, Held, KeptTile, RollingTile, RowTile, Sizes
+from attenio.planning.words.form import Form, Held, KeptTile, KeyRing, RollingTile, RowTile, Sizes
 from attenio.planning.words.left_over import LeftOver
+from attenio.planning.words.row_ring import RowRing
 
 _LEFT_OVER = ("stacked_rows", "late_rows", "stationary_keys", "late_keys")
 _ROLLING_ROWS = ("rolling_rows", "kept_keys")
@@ -49,7 +56,8 @@ def forms(sizes: Sizes) -> tuple[Form, ...]:
         RowTile("stationary_keys", "passing_queries", second, loads=visit_words(sizes), across=True),
     )
     names = ("query_tile", "head_tile", "key_tile", "stationary_keys", "passing_queries")
-    return Form(names, phases, all_gradients(sizes)), *_with_slots(sizes, own), _left_over(sizes, own)
+    tiled = Form(names, phases, all_gradients(sizes))
+    return tiled, *_with_slots(sizes, own), _left_over(sizes, own), _rings(sizes)
 
 
 def _left_over(sizes: Sizes, own: Counts) -> Form:
@@ -67,6 +75,24 @@ def _left_over(sizes: Sizes, own: Counts) -> Form:
         key_travels=2 * both * w,
     )
     return Form(_LEFT_OVER, (phase,), all_gradients(sizes) + sizes.rows * (sizes.group * own))
+
+
+def _rings(sizes: Sizes) -> Form:
+    """Rows make D in the first pass, where all of their keys are there, and load it in the second."""
+    d, w, both, group = sizes.d, sizes.intermediate_words, sizes.d + sizes.value_dim, sizes.group
+    phases = (
+        KeyRing("ring_keys", per_slot=both, beside=both + (d + 4) * w),
+        RowRing(
+            "ring_rows",
+            per_slot=group * (both + 2 * w),
+            per_sum=0 * d,
+            per_key=both * w,
+            beside=both + 2 * w,
+            of_dense=True,
+        ),
+    )
+    fixed = all_gradients(sizes) + sizes.touched_rows * (group * (2 * both + 3 * w)) + sizes.touched_keys * both
+    return Form(("ring_keys", "ring_rows"), phases, fixed)
 
 
 def _with_slots(sizes: Sizes, own: Counts) -> tuple[Form, Form, Form]:
