@@ -323,7 +323,7 @@ def test_with_edges_it_is_the_least_over_how_many_scores_are_held(n: int, d: int
     for epoch, more in EIGHTHS:
         if not 0.999 * epoch.least <= room / (d * d) <= 1.001 * epoch.most or beyond > 1.001 * epoch.beyond * room:
             continue
-        length = epoch.budget * room - beyond - fast_words - 1
+        length = epoch.budget * room - beyond - fast_words - (2 if epoch.least else 1)
         rate = length / (epoch.slack * work_of_epoch(more, epoch.budget) * room**1.5)
         lost = rate * FIRST * more * np.sqrt(room) * edges.rows * d + length - fast_words
         gains = rate * d * (np.sqrt(1 + more) - 1)
@@ -333,7 +333,7 @@ def test_with_edges_it_is_the_least_over_how_many_scores_are_held(n: int, d: int
         most = max(most, words)
         inside = 1.01 * epoch.least * d * d < room < 0.99 * epoch.most * d * d
         nearly = max(nearly, words if inside and epoch.beyond else 0)
-    assert nearly * 0.98 - 1000 <= held_words_at_edges(edges, (1.0 * d, 1.0 * d, 1.0 * fast_words)) <= most * 1.001 + 1
+    assert nearly * 0.97 - 1000 <= held_words_at_edges(edges, (1.0 * d, 1.0 * d, 1.0 * fast_words)) <= most * 1.001 + 1
 
 
 def test_edges_of_arrays_say_what_floats_say() -> None:

@@ -84,7 +84,8 @@ def longer_epoch_words(scores: Scores, rows: Floats, d: Floats, value_dim: Float
         return where(small, 0.0, 0.0)
     best: Floats = 0.0
     for epoch in LONGER:
-        length = rounded_down(epoch.budget * room - scores.beyond - fast_words) - 1.0
+        # shares of stays are no whole numbers, so that the clock passes a cut by less than 2, and not by 1 at most
+        length = rounded_down(epoch.budget * room - scores.beyond - fast_words) - (2.0 if epoch.least else 1.0)
         serves = (room <= epoch.most * square) & (scores.beyond <= epoch.beyond * room) & (length >= fast_words)
         if epoch.least:
             serves = serves & (room >= epoch.least * square) & (value_dim <= d)
