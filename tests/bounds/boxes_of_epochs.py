@@ -94,12 +94,13 @@ def most_in_longer(boxes: Floats, epoch: Longer, more: float) -> Floats:
 def most_in_paid(boxes: Floats, epoch: Longer, part: tuple[float, float], more: float) -> Floats:
     """The same where scores that are made again are paid for: boxes have what was paid for fresh pairs, too.
 
-    It holds for all fast memories between two, in d²; words are in d² of the larger one.
+    It holds for all fast memories between two, in d²; words are in d² of the larger one. A word of a column is none of
+    the values: with all that columns may have, what as many words of values do at least is taken off.
     """
-    (z, most_z), (f, most_f), (w, _), (first, most_first), (paid, most_paid) = boxes
+    (z, most_z), (f, most_f), (w, most_w), (first, most_first), (paid, most_paid) = boxes
     memory, budget, heavy = part[1], part[1] * epoch.budget, np.sqrt(1 + more)
-    beyond = epoch.beyond * memory
-    y = np.maximum(budget - z - np.maximum(w, 2 * f), 0)
+    beyond, least, most_w = epoch.beyond * memory, np.maximum(w, 2 * f), np.minimum(most_w, budget - z)
+    y = np.maximum(budget - z - least, 0)
     columns = np.sqrt(part[1] / part[0]) * np.minimum(np.minimum(most_paid, most_f**2), most_z)
     others = np.maximum(most_z - paid, 0)
     others = others + more * np.minimum(others, memory - first)
@@ -110,33 +111,27 @@ def most_in_paid(boxes: Floats, epoch: Longer, part: tuple[float, float], more: 
     for fresh in (np.minimum(share, 1), np.ones_like(z)):
         pairs, price = np.sqrt(others + (heavy * fresh * most_f) ** 2), FIRST * more * np.sqrt(memory)
         some = with_first_stays(y, most_first, pairs, price) + (1 - fresh) * heavy * columns
+        some -= np.minimum(np.sqrt(most_z) / 2, pairs / np.sqrt(8)) * np.maximum(most_w - least, 0)
         outputs = np.minimum(outputs, some)
     none = settled(boxes, beyond, budget) | (paid > most_f**2) | (paid > most_z)
-    return np.where(none, 0.0, of_scores(boxes, beyond, np.sqrt(most_z)) + outputs)
+    within = np.stack((boxes[0], boxes[1], np.stack((w, most_w))))
+    return np.where(none, 0.0, of_scores(within, beyond, np.sqrt(most_z)) + outputs)
 
 
 def paid_does_no_more(epoch: Longer, part: tuple[float, float], more: float) -> bool:
     """Whether boxes all do no more in the end than is said of an epoch that pays for scores that are made again."""
     granted = epoch.slack * work_of_epoch(more, epoch.budget) * part[1] ** 1.5
-    budget, axis = part[1] * epoch.budget, 0
-    boxes = np.array([[0, budget], [0, budget / 2], [0, budget], [0, part[1]], [0, budget]])[:, :, None]
-    while boxes.shape[2]:
-        if boxes.shape[2] > 2**21:
+    budget, looked_at = part[1] * epoch.budget, 0
+    waiting = [(np.array([[0, budget], [0, budget / 2], [0, budget], [0, part[1]], [0, budget]])[:, :, None], 0)]
+    while waiting:
+        boxes, axis = waiting.pop()
+        boxes = in_two(boxes, axis)
+        looked_at += boxes.shape[2]
+        if looked_at > 2**26:
             return False
-        boxes, axis = in_two(boxes, axis % 5), axis + 1
         boxes = boxes[:, :, most_in_paid(boxes, epoch, part, more) > granted]
-    return True
-
-
-def longer_does_no_more(epoch: Longer, more: float) -> bool:
-    """Whether boxes all do no more in the end than is said of a longer epoch."""
-    granted = epoch.slack * work_of_epoch(more, epoch.budget) * epoch.most**1.5
-    budget = epoch.most * epoch.budget
-    boxes = np.array([[0, budget], [0, budget / 2], [0, budget], [0, epoch.most]])[:, :, None]
-    while boxes.shape[2]:
-        if boxes.shape[2] > 2**20:
-            return False
-        boxes = in_halves(boxes[:, :, most_in_longer(boxes, epoch, more) > granted])
+        halves = np.array_split(boxes, 2, axis=2) if boxes.shape[2] > 2**17 else [boxes]
+        waiting += [(half, (axis + 1) % 5) for half in halves if half.shape[2]]
     return True
 
 

@@ -53,7 +53,7 @@ LONGER = (
     Longer(3.0, 0.7, _EIGHTHS, 0.0, 1.0005, 0.59),
     Longer(2.95, 0.714, _EIGHTHS, BEYOND, 1.002, 0.59),
     Longer(2.75, 0.84, _EIGHTHS, BEYOND, 1.001, 0.7),
-    Longer(2.61328125, _MOST, _EIGHTHS, 0.0, 1.0006, 0.84),
+    Longer(2.62109375, _MOST, _EIGHTHS, 0.0, 1.0006, 0.84),
 )
 
 
