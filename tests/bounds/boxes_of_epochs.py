@@ -135,6 +135,18 @@ def paid_does_no_more(epoch: Longer, part: tuple[float, float], more: float) -> 
     return True
 
 
+def longer_does_no_more(epoch: Longer, more: float) -> bool:
+    """Whether boxes all do no more in the end than is said of a longer epoch."""
+    granted = epoch.slack * work_of_epoch(more, epoch.budget) * epoch.most**1.5
+    budget = epoch.most * epoch.budget
+    boxes = np.array([[0, budget], [0, budget / 2], [0, budget], [0, epoch.most]])[:, :, None]
+    while boxes.shape[2]:
+        if boxes.shape[2] > 2**20:
+            return False
+        boxes = in_halves(boxes[:, :, most_in_longer(boxes, epoch, more) > granted])
+    return True
+
+
 def in_two(boxes: Floats, axis: int) -> Floats:
     """Boxes that are cut in two in one direction."""
     middle, low, high = boxes[axis].mean(axis=0), boxes.copy(), boxes.copy()

@@ -169,7 +169,7 @@ def held_scores(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
     Proof: docs/theory/held_scores.md
 
     >>> [bound.words for words in (1024, 2048, 4096) for bound in held_scores(Workload(n=8192, d=64), words)]
-    [502822846, 337872799]
+    [502822846, 343726182, 207410522]
     """
     if fast_words > (_MOST if workload.value_dim <= workload.d else _SHORTER) * workload.d**2:
         return ()
