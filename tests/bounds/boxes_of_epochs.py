@@ -101,7 +101,7 @@ def most_in_paid(boxes: Floats, epoch: Longer, part: tuple[float, float], more: 
     memory, budget, heavy = part[1], part[1] * epoch.budget, np.sqrt(1 + more)
     beyond, least, most_w = epoch.beyond * memory, np.maximum(w, 2 * f), np.minimum(most_w, budget - z)
     y = np.maximum(budget - z - least, 0)
-    columns = np.sqrt(part[1] / part[0]) * np.minimum(np.minimum(most_paid, most_f**2), most_z)
+    columns = epoch.wide * np.sqrt(part[1] / part[0]) * np.minimum(np.minimum(most_paid, most_f**2), most_z)
     others = np.maximum(most_z - paid, 0)
     others = others + more * np.minimum(others, memory - first)
     # about the share of fresh pairs that is best, but every share from 0 to 1 is right

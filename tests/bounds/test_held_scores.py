@@ -40,7 +40,11 @@ def test_no_epoch_with_fresh_pairs_does_more() -> None:
     assert does_no_more(SHORTER, 1.0, 1.045, affine=False)
 
 
-EIGHTHS = [(epoch, eighths / 8) for epoch in LONGER for eighths in range(int(epoch.eighths), 9)]
+EIGHTHS = [
+    (epoch, eighths / 8)
+    for epoch in LONGER
+    for eighths in range(int(epoch.eighths), 1 + (int(epoch.eighths) if epoch.least else 8))
+]
 UNPAID = [(epoch, more) for epoch, more in EIGHTHS if not epoch.least]
 
 

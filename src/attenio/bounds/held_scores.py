@@ -13,8 +13,8 @@ from attenio.workload import Workload
 _TWICE = 0.5
 # With that root alone, epochs of 9M/5 serve up to M = 7d²/10, and do no more than 1.045 M^(3/2).
 _SHORTER, _LENGTH, _WORK = 0.7, 1.8, 1.045
-# Where values are no wider than keys, and scores that are made again are paid for, longer epochs serve up to d².
-_MOST = 1.0
+# Where values are up to twice as wide as keys, and scores made again are paid for, longer epochs serve up to d².
+_MOST, _WIDE = 1.0, 2.0
 # What an output does at most at its first stay, for a weight of which the square is 2, where that stay is free.
 FIRST = 0.4
 _EIGHTHS = 8.0
@@ -29,7 +29,8 @@ class Longer(NamedTuple):
 
     They serve for squared weights of 1 and so many eighths or more, up to 2, and where edges of masks are worth up to
     a share ``beyond`` of fast memory and that. An epoch does up to ``slack`` times what is said of it. Those from
-    ``least`` d² words on pay for scores that are made again, and serve for values that are no wider than keys.
+    ``least`` d² words on pay for scores that are made again, and serve for that one squared weight, and for values that
+    are up to ``wide`` times as wide as keys.
     """
 
     budget: float
@@ -38,6 +39,7 @@ class Longer(NamedTuple):
     beyond: float
     slack: float
     least: float = 0.0
+    wide: float = 1.0
 
 
 # Each is a theorem for every whole number of eighths.
@@ -54,6 +56,9 @@ LONGER = (
     Longer(2.95, 0.714, _EIGHTHS, BEYOND, 1.002, 0.59),
     Longer(2.75, 0.84, _EIGHTHS, BEYOND, 1.001, 0.7),
     Longer(2.62109375, _MOST, _EIGHTHS, 0.0, 1.0006, 0.84),
+    Longer(2.875, 0.7, 4.0, 0.0, 1.002, 0.5, _WIDE),
+    Longer(2.75, 0.76, 5.0, 0.0, 1.003, 0.7, _WIDE),
+    Longer(2.5, _MOST, 5.0, 0.0, 1.016, 0.76, _WIDE),
 )
 
 
@@ -88,11 +93,12 @@ def longer_epoch_words(scores: Scores, rows: Floats, d: Floats, value_dim: Float
         length = rounded_down(epoch.budget * room - scores.beyond - fast_words) - (2.0 if epoch.least else 1.0)
         serves = (room <= epoch.most * square) & (scores.beyond <= epoch.beyond * room) & (length >= fast_words)
         if epoch.least:
-            serves = serves & (room >= epoch.least * square) & (value_dim <= d)
+            serves = serves & (room >= epoch.least * square) & (value_dim <= epoch.wide * d)
         # about the weight that makes up for the word that a held score does not move
         weight = 1.0 + root(room) * (work_of_epoch(0.5 + 0.0 * room, epoch.budget) / (epoch.budget - 1.0)) / value_dim
-        eighths = smaller(larger(rounded_down(_EIGHTHS * (weight * weight - 1.0)), epoch.eighths), _EIGHTHS)
-        for more in (eighths / _EIGHTHS, smaller(eighths + 1.0, _EIGHTHS) / _EIGHTHS):
+        most = epoch.eighths if epoch.least else _EIGHTHS
+        eighths = smaller(larger(rounded_down(_EIGHTHS * (weight * weight - 1.0)), epoch.eighths), most)
+        for more in (eighths / _EIGHTHS, smaller(eighths + 1.0, most) / _EIGHTHS):
             rate = length / (epoch.slack * work_of_epoch(more, epoch.budget) * room * root(room))
             words = _with_first_stays(scores, (rows, d, value_dim), (room, length - fast_words), (rate, more))
             best = larger(best, where(serves & (words > fast_words), words, 0.0))
@@ -158,20 +164,20 @@ def held_words_at_edges(edges: Edges, sizes: tuple[Floats, Floats, Floats]) -> F
 
 
 def held_scores(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
-    """What both products take in up to d² words of one fast memory, 7d²/10 for dv > d; nothing for larger ones.
+    """What both products take in up to d² words of one fast memory, 7d²/10 for dv > 2d; nothing for larger ones.
 
     Theorem: for M <= d²/2, T = 2M - 1, 1 <= w <= √2 and R rows, words >= T Z (d+dv)/W - R dv - (T-M) or
     T Z (d + w dv)/W - Z - R dv - (T-M), whichever is less, with W from M^(3/2) for w = 1 to 1.128 of it for √2.
     Longer epochs, of up to 7M/2, with outputs whose first stay is free lose less than R dv, and count edges of a mask;
-    for dv <= d scores that are made again are paid for in some of them, which serve up to d² words.
+    for dv <= 2d scores that are made again are paid for in some of them, which serve up to d² words.
     Assumes: as fused epochs.
-    Regime: up to d² words, 7d²/10 for dv > d; ahead of fused epochs from some 60 words on.
+    Regime: up to d² words, 7d²/10 for dv > 2d; ahead of fused epochs from some 60 words on.
     Proof: docs/theory/held_scores.md
 
     >>> [bound.words for words in (1024, 2048, 4096) for bound in held_scores(Workload(n=8192, d=64), words)]
     [502822846, 343726182, 207410522]
     """
-    if fast_words > (_MOST if workload.value_dim <= workload.d else _SHORTER) * workload.d**2:
+    if fast_words > (_MOST if workload.value_dim <= _WIDE * workload.d else _SHORTER) * workload.d**2:
         return ()
     widths, edges = (float(workload.d), float(workload.value_dim), float(fast_words)), edges_of(workload)
     words = held_score_words(float(workload.scores), float(workload.touched_rows), *widths)
@@ -180,7 +186,7 @@ def held_scores(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
         words=int(larger(words, held_words_at_edges(edges, widths)) if edges is not None else words),
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
-        regime="fast memory up to d², or 7d²/10 for dv > d: scores move, or outputs come and go",
+        regime="fast memory up to d², or 7d²/10 for dv > 2d: scores move, or outputs come and go",
         assumptions=(
             "each score is a sum of d products of its own, and a word when it is used",
             "each output is a sum of products p·v, rescaled by row factors at will",
