@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from attenio.bounds import bounds_for, largest_ordinary
-from attenio.bounds.backward.five_products import counted_apart
+from attenio.bounds.backward.five_products import counted_apart, with_some_granted
 from attenio.bounds.lower_bound import MAKES_SCORES, OWN_SUMS
 from attenio.bounds.mask_edges import Edges, edges_of
 from attenio.bounds.recomputed_scores import counted_products, recomputed_scores
@@ -129,17 +129,22 @@ def test_it_says_no_more_than_the_theorem_and_about_what_its_best_epochs_say(
     edges = edges_of(workload)
     assert edges is not None and edges.length == at_edges
     room, corner = fast_words + 1, 2 * edges.count * group
-    within = scores - (1 - sqrt(0.5)) * at_edges
     for direction in (Direction.FORWARD, Direction.BACKWARD):
         (bound,) = tiles_at_edges(workload, fast_words, direction=direction)
         both = [(counted_products(float(d), float(dv)), 0.0)]
         if direction is Direction.BACKWARD:
             both = list(counted_apart(float(d), float(dv)))
-        most, about = 0.0, 0.0
-        for one, other in both:
-            high = sqrt(one**2 + other**2)
-            weight = room * at_edges * high / (corner * within * (one + other))
-            work, beyond = (one + other) * within + weight * high * at_edges, corner * weight**2
+        ways, most, about = [(one, other, other, 0.0) for one, other in both], 0.0, 0.0
+        if direction is Direction.BACKWARD:
+            ways += with_some_granted(float(d), float(dv))
+        for one, other, at_edge, granted in ways:
+            high = sqrt(one**2 + at_edge**2)
+            all_within = (one + other) * (scores - at_edges) + sqrt(0.5) * (one + at_edge) * at_edges
+            weight = room * at_edges * high / (corner * all_within)
+            beyond = corner * weight**2
+            more = granted * sqrt(1.05 * (room + beyond)) / (4 * dv)
+            over = 1 + more + more**2
+            work = (all_within + weight * high * at_edges) / over
             for k in range(1, 3000):
                 budget = 3 * (work / k) ** (2 / 3)
                 more = 1 / (4 * (budget - 2)) if budget > 3 else 1
@@ -147,7 +152,7 @@ def test_it_says_no_more_than_the_theorem_and_about_what_its_best_epochs_say(
                 if length <= 0:
                     break
                 most = max(most, fast_words + k * length - (1 + (other > 0)) * scores)
-            exact = 2 * sqrt(((one + other) * within) ** 2 / fast_words + (high * at_edges) ** 2 / corner)
+            exact = 2 * sqrt(all_within**2 / fast_words + (high * at_edges) ** 2 / corner) / over
             about = max(about, exact + fast_words - (1 + (other > 0)) * scores)
         assert bound.words <= most + 1 or work > 1000 * (room + beyond) ** 1.5
         assert bound.words <= about + 1

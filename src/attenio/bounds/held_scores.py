@@ -13,6 +13,8 @@ from attenio.workload import Workload
 _TWICE = 0.5
 # With that root alone, epochs of 9M/5 serve up to M = 7d²/10, and do no more than 1.045 M^(3/2).
 _SHORTER, _LENGTH, _WORK = 0.7, 1.8, 1.045
+# Where values are up to twice as wide as keys, and scores made again are paid for, longer epochs serve up to d².
+_MOST, _WIDE = 1.0, 2.0
 # What an output does at most at its first stay, for a weight of which the square is 2, where that stay is free.
 FIRST = 0.4
 _EIGHTHS = 8.0
@@ -26,7 +28,9 @@ class Longer(NamedTuple):
     """Epochs with outputs whose first stay is free, of so many fast memories, in up to ``most`` d² words.
 
     They serve for squared weights of 1 and so many eighths or more, up to 2, and where edges of masks are worth up to
-    a share ``beyond`` of fast memory and that. An epoch does up to ``slack`` times what is said of it.
+    a share ``beyond`` of fast memory and that. An epoch does up to ``slack`` times what is said of it. Those from
+    ``least`` d² words on pay for scores that are made again, and serve for that one squared weight, and for values that
+    are up to ``wide`` times as wide as keys.
     """
 
     budget: float
@@ -34,6 +38,8 @@ class Longer(NamedTuple):
     eighths: float
     beyond: float
     slack: float
+    least: float = 0.0
+    wide: float = 1.0
 
 
 # Each is a theorem for every whole number of eighths.
@@ -43,6 +49,16 @@ LONGER = (
     Longer(3.25, 0.42, 2.0, BEYOND, 1.0002),
     Longer(3.0, 0.51, 3.0, BEYOND, 1.0002),
     Longer(2.75, _SHORTER, _EIGHTHS, 0.0, 1.004),
+    Longer(3.5, 0.5, _EIGHTHS, 0.0, 1.0005, 0.37),
+    Longer(3.4, 0.51, _EIGHTHS, BEYOND, 1.001, 0.37),
+    Longer(3.2, 0.59, _EIGHTHS, BEYOND, 1.001, 0.5),
+    Longer(3.0, 0.7, _EIGHTHS, 0.0, 1.0005, 0.59),
+    Longer(2.95, 0.714, _EIGHTHS, BEYOND, 1.002, 0.59),
+    Longer(2.75, 0.84, _EIGHTHS, BEYOND, 1.001, 0.7),
+    Longer(2.62109375, _MOST, _EIGHTHS, 0.0, 1.0006, 0.84),
+    Longer(2.875, 0.7, 4.0, 0.0, 1.002, 0.5, _WIDE),
+    Longer(2.75, 0.76, 5.0, 0.0, 1.003, 0.7, _WIDE),
+    Longer(2.5, _MOST, 5.0, 0.0, 1.016, 0.76, _WIDE),
 )
 
 
@@ -68,17 +84,21 @@ class Scores(NamedTuple):
 def longer_epoch_words(scores: Scores, rows: Floats, d: Floats, value_dim: Floats, fast_words: Floats) -> Floats:
     """The bound of longer epochs, with outputs whose first stay is free, in whole words."""
     room, square = fast_words + scores.beyond, d * d
-    small = (room <= _SHORTER * square) & (scores.beyond <= BEYOND * room)
+    small = (room <= _MOST * square) & (scores.beyond <= BEYOND * room)
     if not any_of(small):
         return where(small, 0.0, 0.0)
     best: Floats = 0.0
     for epoch in LONGER:
-        length = rounded_down(epoch.budget * room - scores.beyond - fast_words) - 1.0
+        # shares of stays are no whole numbers, so that the clock passes a cut by less than 2, and not by 1 at most
+        length = rounded_down(epoch.budget * room - scores.beyond - fast_words) - (2.0 if epoch.least else 1.0)
         serves = (room <= epoch.most * square) & (scores.beyond <= epoch.beyond * room) & (length >= fast_words)
+        if epoch.least:
+            serves = serves & (room >= epoch.least * square) & (value_dim <= epoch.wide * d)
         # about the weight that makes up for the word that a held score does not move
         weight = 1.0 + root(room) * (work_of_epoch(0.5 + 0.0 * room, epoch.budget) / (epoch.budget - 1.0)) / value_dim
-        eighths = smaller(larger(rounded_down(_EIGHTHS * (weight * weight - 1.0)), epoch.eighths), _EIGHTHS)
-        for more in (eighths / _EIGHTHS, smaller(eighths + 1.0, _EIGHTHS) / _EIGHTHS):
+        most = epoch.eighths if epoch.least else _EIGHTHS
+        eighths = smaller(larger(rounded_down(_EIGHTHS * (weight * weight - 1.0)), epoch.eighths), most)
+        for more in (eighths / _EIGHTHS, smaller(eighths + 1.0, most) / _EIGHTHS):
             rate = length / (epoch.slack * work_of_epoch(more, epoch.budget) * room * root(room))
             words = _with_first_stays(scores, (rows, d, value_dim), (room, length - fast_words), (rate, more))
             best = larger(best, where(serves & (words > fast_words), words, 0.0))
@@ -119,7 +139,7 @@ def _epochs(d: Floats, value_dim: Floats, fast_words: Floats) -> Iterator[tuple[
 
 def held_score_words(scores: Floats, rows: Floats, d: Floats, value_dim: Floats, fast_words: Floats) -> Floats:
     """The bound in whole words, for floats or arrays of floats, on one fast memory."""
-    small = fast_words <= _SHORTER * d * d
+    small = fast_words <= _MOST * d * d
     if not any_of(small):
         return where(small, 0.0, 0.0)
     best = longer_epoch_words(Scores(scores, 0.0 * scores, 1.0, 0.0 * fast_words), rows, d, value_dim, fast_words)
@@ -144,19 +164,20 @@ def held_words_at_edges(edges: Edges, sizes: tuple[Floats, Floats, Floats]) -> F
 
 
 def held_scores(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
-    """What both products take in up to 7d²/10 words of one fast memory; nothing for larger ones.
+    """What both products take in up to d² words of one fast memory, 7d²/10 for dv > 2d; nothing for larger ones.
 
     Theorem: for M <= d²/2, T = 2M - 1, 1 <= w <= √2 and R rows, words >= T Z (d+dv)/W - R dv - (T-M) or
     T Z (d + w dv)/W - Z - R dv - (T-M), whichever is less, with W from M^(3/2) for w = 1 to 1.128 of it for √2.
-    Longer epochs, of up to 7M/2, with outputs whose first stay is free lose less than R dv, and count edges of a mask.
+    Longer epochs, of up to 7M/2, with outputs whose first stay is free lose less than R dv, and count edges of a mask;
+    for dv <= 2d scores that are made again are paid for in some of them, which serve up to d² words.
     Assumes: as fused epochs.
-    Regime: up to 7d²/10 words; ahead of fused epochs from some 60 words on.
+    Regime: up to d² words, 7d²/10 for dv > 2d; ahead of fused epochs from some 60 words on.
     Proof: docs/theory/held_scores.md
 
     >>> [bound.words for words in (1024, 2048, 4096) for bound in held_scores(Workload(n=8192, d=64), words)]
-    [502822846, 337872799]
+    [502822846, 343726182, 207410522]
     """
-    if fast_words > _SHORTER * workload.d**2:
+    if fast_words > (_MOST if workload.value_dim <= _WIDE * workload.d else _SHORTER) * workload.d**2:
         return ()
     widths, edges = (float(workload.d), float(workload.value_dim), float(fast_words)), edges_of(workload)
     words = held_score_words(float(workload.scores), float(workload.touched_rows), *widths)
@@ -165,7 +186,7 @@ def held_scores(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
         words=int(larger(words, held_words_at_edges(edges, widths)) if edges is not None else words),
         strength=Strength.ORDINARY,
         covers=OWN_SUMS,
-        regime="fast memory up to 7d²/10: scores move, or outputs come and go",
+        regime="fast memory up to d², or 7d²/10 for dv > 2d: scores move, or outputs come and go",
         assumptions=(
             "each score is a sum of d products of its own, and a word when it is used",
             "each output is a sum of products p·v, rescaled by row factors at will",

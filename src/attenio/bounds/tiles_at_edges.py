@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import NamedTuple
 
-from attenio.bounds.backward.five_products import counted_apart
+from attenio.bounds.backward.five_products import counted_apart, with_some_granted
 from attenio.bounds.epochs import product_epochs_from_empty, whole_words
 from attenio.bounds.floats import Floats, larger, root, where
 from attenio.bounds.lower_bound import MAKES_SCORES, OWN_SUMS, LowerBound, Strength
@@ -84,7 +84,23 @@ def words_at_edges(edges: Edges, sizes: Sizes, direction: Direction, *, saved: b
             best = larger(best, _where_given(edges, sizes[2], weighed, counted.made))
         else:
             best = larger(best, product_epochs_from_empty(weighed.work, sizes[2], weighed.beyond, free))
+    if direction is not Direction.FORWARD and not saved:
+        best = larger(best, _with_some_granted(edges, sizes))
     return where(edges.deepest >= 1.0, best, 0.0)
+
+
+def _with_some_granted(edges: Edges, sizes: Sizes) -> Floats:
+    """The bound of the gradient where all products for dQ and dK of scores at no edge count."""
+    (d, value_dim, fast_words), at_edges = sizes, edges.length
+    corner, best = 2.0 * edges.count * edges.sharing, 0.0 * fast_words
+    for counted in with_some_granted(d, value_dim):
+        early, late = counted.early, counted.late_at_edges
+        work = (edges.scores - at_edges) * (early + counted.late) + _WITHIN * at_edges * (early + late)
+        heavy = at_edges * root(early * early + late * late)
+        weight = (fast_words + 1.0) * heavy / larger(corner * work, _TINY)
+        some = counted.words(work + weight * heavy, value_dim, fast_words, 2.0 * edges.scores, corner * weight * weight)
+        best = larger(best, some)
+    return best
 
 
 class _Weighed(NamedTuple):
