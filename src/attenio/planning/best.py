@@ -11,7 +11,15 @@ from attenio.machine import Boundary, Machine
 from attenio.names import checked_kind
 from attenio.planning.approximate.guarantees import certificate_at
 from attenio.planning.approximating import approximate_plan, best_approximate
-from attenio.planning.costs import checked_dataflow, computes, cost, cost_of, problems_of, tile_names
+from attenio.planning.costs import (
+    checked_dataflow,
+    computes,
+    cost,
+    cost_of,
+    costed_plan,
+    problems_of,
+    tile_names,
+)
 from attenio.planning.given_tiles import check_given_tiles, one_by_one
 from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
 from attenio.planning.problems import Problems
@@ -218,16 +226,8 @@ def _plan(
     problems: Problems | None = None,
 ) -> Plan:
     words = cost(workload, dataflow, tiles) if problems is None else cost_of(problems, dataflow, tiles)
-    return Plan(
-        workload=workload,
-        fast_words=fast_words,
-        dataflow=dataflow,
-        tiles=tiles,
-        rule=rule,
-        moved_words=words.moved_words,
-        peak_words=words.peak_words,
-        certificate=certificate_at(workload, tiles) if dataflow.is_approximate else None,
-    )
+    plan = costed_plan(workload, fast_words, dataflow, tiles, words, rule=rule)
+    return replace(plan, certificate=certificate_at(workload, tiles)) if dataflow.is_approximate else plan
 
 
 def _parallel_units(machine: Machine | str) -> int:

@@ -8,7 +8,7 @@ from attenio.names import checked_kind, closest, did_you_mean
 from attenio.planning.approximate import feature_gradient
 from attenio.planning.approximate.applies import refused_tiles, why_no_features
 from attenio.planning.approximate.forms import approximate_form
-from attenio.planning.plan import OF_ROWS_OF_HEADS, Dataflow, Tiles, is_approximate
+from attenio.planning.plan import OF_ROWS_OF_HEADS, Dataflow, Plan, TileRule, Tiles, is_approximate
 from attenio.planning.problems import Problems, counting
 from attenio.planning.tiles_of_masks import GivenTiles, check_mask
 from attenio.planning.words import dataflows
@@ -49,6 +49,27 @@ class Cost:
 
     moved_words: int
     peak_words: int
+
+
+def costed_plan(
+    workload: Workload,
+    fast_words: int,
+    dataflow: Dataflow,
+    tiles: Tiles,
+    words: Cost,
+    *,
+    rule: TileRule = TileRule.BEST,
+) -> Plan:
+    """The plan of a dataflow whose tiles move and hold so many words."""
+    return Plan(
+        workload=workload,
+        fast_words=fast_words,
+        dataflow=dataflow,
+        tiles=tiles,
+        rule=rule,
+        moved_words=words.moved_words,
+        peak_words=words.peak_words,
+    )
 
 
 def cost(workload: Workload, dataflow: Dataflow | str, tiles: Tiles) -> Cost:

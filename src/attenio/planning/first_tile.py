@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from attenio.planning.costs import cost_of
-from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
+from attenio.planning.costs import cost_of, costed_plan
+from attenio.planning.plan import Dataflow, Plan, Tiles
 from attenio.planning.problems import Problems
 from attenio.planning.words.causal_sums import CausalSums, Sizes
 from attenio.planning.words.dataflows import known_forms
@@ -51,22 +51,11 @@ def tile_passes(workload: Workload, fast_words: int, problems: Problems) -> Tile
             exchanged_positions=sizes.exchanged,
         ),
     )
-    plans = []
-    for way, one, dataflow, sized in zip(
-        ways, each, (Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS), tiles, strict=True
-    ):
-        cost = cost_of(one, dataflow, sized)
-        plans.append(
-            Plan(
-                workload=way,
-                fast_words=fast_words,
-                dataflow=dataflow,
-                tiles=sized,
-                rule=TileRule.BEST,
-                moved_words=cost.moved_words,
-                peak_words=cost.peak_words,
-            )
-        )
+    dataflows = Dataflow.KEPT_KEYS, Dataflow.KEPT_ROW_GRADIENTS
+    plans = [
+        costed_plan(way, fast_words, dataflow, sized, cost_of(one, dataflow, sized))
+        for way, one, dataflow, sized in zip(ways, each, dataflows, tiles, strict=True)
+    ]
     held = (
         int(passes.held_forward(staying)) + each[0].held_words,
         int(passes.held_backward(sizes, staying)) + each[1].held_words,

@@ -1,7 +1,7 @@
 """Passes of a training step that read and write everything once, with slots for all that a row, or a key, needs."""
 
-from attenio.planning.costs import Cost, cost_of
-from attenio.planning.plan import Dataflow, Plan, TileRule, Tiles
+from attenio.planning.costs import Cost, cost_of, costed_plan
+from attenio.planning.plan import Dataflow, Plan, Tiles
 from attenio.planning.problems import Problems
 from attenio.workload import Direction, Workload
 
@@ -61,17 +61,9 @@ def room_for_rings(workload: Workload, problems: Problems) -> int:
 
 def rings(workload: Workload, problems: Problems) -> tuple[Plan, Plan]:
     """Both passes in the least room in which they read and write everything once."""
-    plans, room = [], room_for_rings(workload, problems)
-    for way, dataflow, tiles, cost in _ring_costs(workload, problems):
-        plans.append(
-            Plan(
-                workload=way,
-                fast_words=room,
-                dataflow=dataflow,
-                tiles=tiles,
-                rule=TileRule.BEST,
-                moved_words=cost.moved_words,
-                peak_words=cost.peak_words,
-            )
-        )
-    return plans[0], plans[1]
+    room = room_for_rings(workload, problems)
+    forward, backward = (
+        costed_plan(way, room, dataflow, tiles, words)
+        for way, dataflow, tiles, words in _ring_costs(workload, problems)
+    )
+    return forward, backward
