@@ -19,8 +19,9 @@ constexpr int REGISTERS = SHARES_DQ ? 240 : STORED <= 64 ? 208 : 200, DQ_REGISTE
 constexpr int PRODUCER_REGISTERS = SHARES_DQ ? 24 : 32;
 // Whether consumers run the same code, half as much of it: a block of few row tiles runs all of it, and waits for
 // instructions where they are more than the cache of an SM has. Of long heads of 128 columns it costs 1 to 3 percent (run 54
-// of `studies/hopper/tuning.json`).
-constexpr bool SAME_CODE = !SHARES_DQ || WHOLE_HEADS;
+// of `studies/hopper/tuning.json`). Packed sequences, of which there is a third loop, take it: NVRTC would need more than
+// the 5 s that a first call may take.
+constexpr bool SAME_CODE = !SHARES_DQ || WHOLE_HEADS || PACKED;
 constexpr int DQ_WARPGROUP = CONSUMERS, PRODUCER = SHARES_DQ ? CONSUMERS : CONSUMERS + 1, DQ_BARRIER = 1;
 // P is held times 2 to this, in fp16, which has three bits more than bf16 and is subnormal below 2^-14; dS and sums of
 // products with either are that much larger too.
