@@ -3,6 +3,7 @@
 One number stays a float of Python all the way, which is several times as fast as NumPy and gives the same digits.
 """
 
+from collections.abc import Callable
 from math import ceil, floor, sqrt
 from typing import Any
 
@@ -56,3 +57,20 @@ def where(condition: Floats, yes: Floats, no: Floats) -> Floats:
 def any_of(condition: Floats) -> bool:
     """Whether a condition holds, for any element."""
     return condition if type(condition) is bool else bool(np.any(condition))
+
+
+def only_where(condition: Floats, compute: Callable[..., Floats], otherwise: Floats, *given: Floats) -> Floats:
+    """What is computed of what is given, at the points where the condition holds alone, and ``otherwise`` elsewhere.
+
+    >>> only_where(np.array([True, False]), root, 0.0, np.array([4.0, -1.0]))
+    array([2., 0.])
+    """
+    if type(condition) is bool:
+        return compute(*given) if condition else otherwise
+    shape = np.broadcast_shapes(np.shape(condition), np.shape(otherwise), *map(np.shape, given))
+    chosen, found = np.broadcast_to(condition, shape), np.array(np.broadcast_to(otherwise, shape), dtype=float)
+    if chosen.any():
+        found[chosen] = compute(
+            *(each if type(each) is float else np.broadcast_to(each, shape)[chosen] for each in given)
+        )
+    return found

@@ -4,7 +4,7 @@ from attenio.bounds.floats import Floats, larger, root, smaller, where
 
 # What an epoch does is found in floating point: so much more is on the safe side.
 _ROUNDED = 1.0 + 1e-9
-_STEPS = 5
+_STEPS = 4
 
 
 def most_by_held_pairs(budget: Floats, d: Floats, value_dim: Floats, *, sums: bool) -> Floats:

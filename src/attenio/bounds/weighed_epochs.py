@@ -1,6 +1,7 @@
 """What products weigh in an epoch, and what it does with pairs that flow in: for strips along the edges of a mask."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from attenio.bounds.backward.gradient_rows import (
@@ -10,7 +11,7 @@ from attenio.bounds.backward.gradient_rows import (
     weighed_products_of_held_pairs,
     weights,
 )
-from attenio.bounds.floats import Floats, any_of, larger, root, smaller, where
+from attenio.bounds.floats import Floats, any_of, larger, only_where, root, smaller, where
 from attenio.bounds.pairs_made_elsewhere import most_by_held_pairs, words_for_held_pairs
 from attenio.bounds.row_sums import budget_for as budget_with_sums
 from attenio.bounds.row_sums import on_average_with_held_pairs
@@ -61,16 +62,19 @@ def of_outputs(d: Floats, value_dim: Floats) -> Epoch:
     weigh, both = (product, product, product * value_dim), d + value_dim
     raw = of_weights(weigh, both * both)
 
+    of_held, of_words = partial(most_by_held_pairs, sums=False), partial(words_for_held_pairs, sums=False)
+
     def held(words: Floats) -> Floats:
-        return smaller(raw.held(words), most_by_held_pairs(words, d, value_dim, sums=False))
+        return smaller(raw.held(words), of_held(words, d, value_dim))
 
     def needed(work: Floats, times: Floats) -> Floats:
         fresh = 2.0 * root(work)
-        held_do_more = times * held(fresh) > work
+        may = times * raw.held(fresh) > work
+        held_do_more = times * only_where(may, of_held, 0.0, fresh, d, value_dim) > work
         if not any_of(held_do_more):
             return fresh
-        of_held = larger(raw.budget(work, times), words_for_held_pairs(work / times, d, value_dim, sums=False))
-        return where(held_do_more, smaller(fresh, of_held), fresh)
+        words = only_where(held_do_more, of_words, 0.0, work / times, d, value_dim)
+        return where(held_do_more, smaller(fresh, larger(raw.budget(work, times), words)), fresh)
 
     return raw._replace(held=held, budget=needed)
 
