@@ -15,7 +15,7 @@ def most_by_held_pairs(budget: Floats, d: Floats, value_dim: Floats, *, sums: bo
     rises: so it is nowhere above a tangent. Infinite where values are wider than keys.
 
     >>> round(most_by_held_pairs(5.2 * 64**2, 64.0, 64.0, sums=False) / 64**4, 3), 5.2**2 / 4
-    (6.719, 6.760000000000001)
+    (6.718, 6.760000000000001)
     """
     most, _ = _most_and_slope(budget, d, value_dim, sums=sums)
     return most + where(value_dim <= d, 0.0, float("inf"))

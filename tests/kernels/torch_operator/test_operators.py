@@ -87,6 +87,22 @@ def test_traced_with_any_number_of_heads_and_tokens_it_gives_the_same():
         torch.testing.assert_close(function(*other), module(*other))
 
 
+class PackedAttention(torch.nn.Module):
+    def forward(self, tokens, cu_seqlens):
+        return attention(tokens, tokens, tokens, is_causal=True, cu_seqlens=cu_seqlens)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_exported_for_any_number_of_sequences_it_takes_one_alone_and_empty_ones(strict):
+    tokens, lengths = torch.export.Dim("tokens", min=2, max=100), torch.export.Dim("lengths", min=2, max=100)
+    given = torch.randn(1, 2, 7, 8), torch.tensor([0, 3, 7], dtype=torch.int32)
+    program = torch.export.export(PackedAttention(), given, dynamic_shapes=({2: tokens}, {0: lengths}), strict=strict)
+    for ends in ([0, 9], [0, 0, 6, 6, 13]):
+        x, cu_seqlens = torch.randn(1, 2, ends[-1], 8), torch.tensor(ends, dtype=torch.int32)
+        expected = attention(x, x, x, is_causal=True, cu_seqlens=cu_seqlens)
+        torch.testing.assert_close(program.module()(x, cu_seqlens), expected)
+
+
 @pytest.mark.parametrize(
     "options",
     [

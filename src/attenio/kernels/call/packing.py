@@ -150,7 +150,8 @@ def segment_ranges(pair: Pair, queries: int, window: tuple[int, int], *, is_caus
         return first, stop
     mine, theirs = pair[0].long(), pair[1].long()
     rows = torch.arange(queries, device=mine.device)
-    segment = torch.searchsorted(mine[1:].contiguous(), rows, right=True).clamp(max=mine.shape[0] - 2)
+    # Not among the ends alone: of one sequence that is one, which exported programs tell from several and do not take.
+    segment = (torch.searchsorted(mine.contiguous(), rows, right=True) - 1).clamp(min=0, max=mine.shape[0] - 2)
     first, stop = theirs[segment], theirs[segment + 1]
     start = rows - mine[segment]  # top-left: the first query of a segment stands at its first key
     end = start + (stop - first) - (mine[segment + 1] - mine[segment])  # bottom-right
