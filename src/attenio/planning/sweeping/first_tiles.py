@@ -25,6 +25,12 @@ class Steps(NamedTuple):
     peak: Ints
 
 
+def may_gain(cases: Cases, words: Ints) -> Ints:
+    """The cases in which one may move less than so much: few of many, for which alone it is searched."""
+    once = 2 * (cases.rows + cases.keys) * (cases.d + cases.value_dim)
+    return np.flatnonzero(_passes(cases).forward_fits & (words > once))
+
+
 def best_steps(cases: Cases) -> tuple[Steps, Ints]:
     """The best steps, of those of the cases in which there is one."""
     passes = _passes(cases)

@@ -99,6 +99,10 @@ def _offer_outputs_of(cases: Cases, best: _Steps, index: Ints, *, with_keys: boo
 
 def _offer_first_tiles(cases: Cases, best: _Steps, index: Ints) -> None:
     """Offer passes between which keys of a first tile stay with the last rows, in causal cases of few keys or many."""
+    able = first_tiles.may_gain(cases, best.words[index])
+    if not able.size:
+        return
+    cases, index = take(cases, able), index[able]
     few, some = first_tiles.best_steps(cases)
     if some.size:
         index = index[some]

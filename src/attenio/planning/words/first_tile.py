@@ -69,6 +69,11 @@ class Passes(NamedTuple):
         passing = staying.keys * self.d + staying.values * self.value_dim + way.per_slot
         return way.beside + larger(begins, later * way.per_row + larger(ends, passing))
 
+    @property
+    def forward_fits(self) -> Counts:
+        """Whether the forward pass does, with nothing that stays."""
+        return self.held_forward(Staying(0, 0, 0)) <= self.fast_words
+
     def held_backward(self, sizes: Sizes, staying: Staying) -> Counts:
         """Words that the backward pass holds when the first of the rows comes that stayed."""
         room = self.backward.room
@@ -109,7 +114,7 @@ class Passes(NamedTuple):
         tile = np.maximum(np.minimum(self._tiles_tried(tiles), ceil_div(keys, tiles)), 1)
         room = RoomOfTiles(self.backward, (keys, keys), self.fast_words, tile, np.maximum(keys - tiles * tile, 0))
         words, stay, sums = room.words(self._exchanges_tried(room))
-        fits = (words < NEVER) & (self.held_forward(Staying(0, 0, 0)) <= self.fast_words)
+        fits = (words < NEVER) & self.forward_fits
         none = Sizes(tile + 0 * stay, room.last + 0 * stay, 0 * stay, stay)
         some = np.minimum(np.maximum(sums, 0), np.maximum(self._rows_that_stay(none), 0))
         sizes = Sizes(*(np.stack((each, each)) for each in none))._replace(sums=np.stack((np.maximum(sums, 0), some)))
