@@ -194,6 +194,43 @@ def test_no_random_run_has_more_words_or_does_more_than_the_lemmas_say(seed: int
         assert weight <= np.sqrt(pairs) * sides + (1 - part) * np.sqrt(1 + more) * paid * dv + 1e-9
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_step_between_two_epochs_may_count_in_the_second(seed: int) -> None:
+    random = np.random.default_rng(seed + 2000)
+    n, m, d, dv, fast_words = (int(random.integers(low, high)) for low, high in [(1, 5)] * 2 + [(1, 4)] * 2 + [(5, 24)])
+    run = RandomRun(n, m, d, dv, fast_words, random, keep=float(random.choice([0.0, 0.3, 0.9])))
+    run.steps = steps = Watched(run)
+    found = effective_products(run.play())
+    counted = shares_of(steps, found, dv)
+    clock, first_stays = clock_of(steps, found, counted)
+    between = [step for step, (done, _) in enumerate(steps) if done == "make" and clock[step + 1] > clock[step]]
+    for step in between:
+        end = int(random.integers(step + 1, len(steps) + 1))
+        word, there = steps[step][1], steps.after[step]
+        factors = [each for each in word.parents if each.name[0] in "qkv" or each.name[0] == "s" != word.name[0]]
+        assert len(there) <= fast_words
+        assert {id(each) for each in factors} <= there  # no run here makes a word in the place of one of these
+        entries = run.flowing_in(step + 1, end)[0] | {each.name for each in factors if each.name[0] in "qkv"}
+        here = {each.name[1:3] for _, each in steps if each.name[0] == "s" and id(each) in there}
+        here |= {each.name[1:3] for done, each in steps[step + 1 : end] if done == "load" and each.name[0] == "s"}
+        columns: dict[Pair, set[int]] = {}
+        for (i, j, c), made in found.scores:
+            if step <= made < end and (i, j) not in here:
+                columns.setdefault((i, j), set()).add(c)
+        z = len(here) + sum(len(some) / dv for some in columns.values())
+        outputs = {(i, c) for (i, _, c), made in found.outputs if step <= made < end}
+        first = {key for key in outputs if {id(each) for _, each in found.chains[key]} & there}
+        free = sum(step < first_stays[key] < end for key in outputs - first)
+        products = {(i, j) for (i, j, _), made in found.outputs if step <= made < end}
+        budget = fast_words + clock[end] - clock[step + 1]
+        assert len(entries) + z + 2 * len(outputs) - len(first) - free <= budget + 1e-9
+        full = [
+            [k for k in range(n if kind == "q" else m) if all((kind, k, 0, t) in entries for t in range(d))]
+            for kind in "qk"
+        ]
+        assert products - here <= set(product(*full))
+
+
 @laws
 @given(st.data(), st.sampled_from(["dense", "causal", "window:3", "window:9"]), st.floats(0.37, 1.0))
 def test_no_plan_moves_less(data: st.DataObject, mask: str, share: float) -> None:

@@ -78,6 +78,22 @@ def singles(run: RandomRun) -> dict[Name, int]:
     return {word.name: step for step, (done, word) in enumerate(run.steps) if done == "load" and loads[word.name] == 1}
 
 
+@pytest.mark.parametrize(("d", "dv"), [(1, 1), (1, 3), (2, 1), (2, 2), (3, 2), (2, 4), (4, 3)])
+def test_entries_that_are_away_at_the_last_point_are_few_or_leave_open_pairs(d: int, dv: int) -> None:
+    needed, late = d + dv, max(d, 2)
+    few = 2 * ((needed - 1) * d + late - 1)
+    # departed and late rows, and those that are both; the same of keys
+    sides = [
+        (gone, to_come, both)
+        for gone, to_come in product(range(needed), range(late))
+        for both in range(min(gone, to_come) + 1)
+    ]
+    for (gone, to_come, both), (keys_gone, keys_to_come, both_keys) in product(sides, sides):
+        away = d * (gone + to_come - both + keys_gone + keys_to_come - both_keys)
+        pairs = gone * keys_to_come + to_come * keys_gone - both * both_keys
+        assert away <= few + (1 - Fraction(dv, needed - 1)) * pairs
+
+
 def test_a_row_that_has_left_and_a_key_that_is_to_come_are_an_open_pair() -> None:
     met = 0
     for seed in range(40):
@@ -205,6 +221,7 @@ def test_words_come_again_in_arrays_as_alone_and_not_once_one_kind_fits(
 @example(400, 0, 2, 2, 0.1)  # both gather
 @example(400, 0, 2, 8, 0.18)  # both gather, and outputs or values are beside them
 @example(400, 0, 2, 8, 0.3)  # queries and keys are there together
+@example(400, 0, 2, 2, 0.6)  # half of outputs or values beside queries and keys
 @example(400, 0, 4, 1, 1.3)
 def test_words_that_come_again_are_those_of_the_theorem(few: int, more: int, d: int, dv: int, share: float) -> None:
     many = few + more
@@ -219,7 +236,7 @@ def test_words_that_come_again_are_those_of_the_theorem(few: int, more: int, d: 
             if way is Direction.FORWARD:
                 column = Fraction(few * dv)
                 beyond, lost = (n + m) * d - fast_words, 2 * (needed + late - 2) * d
-                passing = column - 2 * d * dv - lost
+                passing = column - 2 * d * dv - 2 * ((needed - 1) * d + late - 1)
                 separate = column - max(2 * d * d, 4 * d * dv) - lost
                 half_or_more = max(passing / 2, column - 2 * d * dv - fast_words)
                 together = beyond + min(half_or_more, passing, separate) if beyond >= 0 else 0

@@ -89,32 +89,65 @@ def longer_epoch_words(scores: Scores, rows: Floats, d: Floats, value_dim: Float
         return where(small, 0.0, 0.0)
     best: Floats = 0.0
     for epoch in LONGER:
-        # shares of stays are no whole numbers, so that the clock passes a cut by less than 2, and not by 1 at most
-        length = rounded_down(epoch.budget * room - scores.beyond - fast_words) - (2.0 if epoch.least else 1.0)
+        length = epoch.budget * room - scores.beyond - fast_words
         serves = (room <= epoch.most * square) & (scores.beyond <= epoch.beyond * room) & (length >= fast_words)
         if epoch.least:
             serves = serves & (room >= epoch.least * square) & (value_dim <= epoch.wide * d)
+        if not any_of(serves):
+            continue
         # about the weight that makes up for the word that a held score does not move
         weight = 1.0 + root(room) * (work_of_epoch(0.5 + 0.0 * room, epoch.budget) / (epoch.budget - 1.0)) / value_dim
         most = epoch.eighths if epoch.least else _EIGHTHS
         eighths = smaller(larger(rounded_down(_EIGHTHS * (weight * weight - 1.0)), epoch.eighths), most)
-        for more in (eighths / _EIGHTHS, smaller(eighths + 1.0, most) / _EIGHTHS):
-            rate = length / (epoch.slack * work_of_epoch(more, epoch.budget) * room * root(room))
-            words = _with_first_stays(scores, (rows, d, value_dim), (room, length - fast_words), (rate, more))
-            best = larger(best, where(serves & (words > fast_words), words, 0.0))
+        sizes = rows, d, value_dim
+        ways = [
+            _with_first_stays(scores, sizes, room, length, (epoch, more))
+            for more in (eighths / _EIGHTHS, smaller(eighths + 1.0, most) / _EIGHTHS)
+        ]
+        words = _least_over_held_scores(scores, ways, length - fast_words)
+        best = larger(best, where(serves & (words > fast_words), words, 0.0))
     return best
 
 
+class _Way(NamedTuple):
+    """Words if all scores move, those that first stays save, and the words that a held score loses or gains by."""
+
+    leading: Floats
+    first: Floats
+    gained: Floats
+
+
 def _with_first_stays(
-    scores: Scores, sizes: tuple[Floats, Floats, Floats], words: tuple[Floats, Floats], each: tuple[Floats, Floats]
-) -> Floats:
-    """Words for the best number of scores that are held, of epochs that take so many words a product."""
-    (rows, d, value_dim), (room, lost), (rate, more) = sizes, words, each
-    within, at_edges, weight, _ = scores
-    gained = rate * (root(1.0 + more) - 1.0) * value_dim
-    held = within * larger(1.0 - gained, 0.0) + at_edges * larger(1.0 - weight * gained, 0.0)
+    scores: Scores, sizes: tuple[Floats, Floats, Floats], room: Floats, length: Floats, kind: tuple[Longer, Floats]
+) -> _Way:
+    """What epochs of this length say for one weight.
+
+    A step that ends one epoch and begins the next may do one product for which no epoch pays.
+    """
+    (rows, d, value_dim), (epoch, more), heavy = sizes, kind, root(1.0 + kind[1])
+    work = epoch.slack * work_of_epoch(more, epoch.budget) * room * root(room)
+    rate = length / (work + heavy * larger(scores.weight, 1.0))
+    leading = rate * ((scores.within + scores.weight * scores.at_edges) * (d + value_dim))
     first = rate * FIRST * more * root(room) * (rows * value_dim)
-    return whole_words(rate * ((within + weight * at_edges) * (d + value_dim)), held + first + lost)
+    return _Way(leading, first, rate * (heavy - 1.0) * value_dim)
+
+
+def _least_over_held_scores(scores: Scores, ways: list[_Way], lost: Floats) -> Floats:
+    """Words for the best number of scores that are held, by the best mean of what is said for two weights.
+
+    It is concave in the share of the heavier one, and falls where neither kind of scores loses by being held: so it is
+    largest with none of it, or where one kind is as good held.
+    """
+    light, heavy = ways
+    apart = larger(heavy.gained - light.gained, _TINY)
+    even = [(gained - light.gained) / apart for gained in (1.0, 1.0 / larger(scores.weight, _TINY))]
+    best: Floats = 0.0
+    for share in (0.0, *(smaller(larger(each, 0.0), 1.0) for each in even)):
+        leading, first, gained = (a + share * (b - a) for a, b in zip(light, heavy, strict=True))
+        held = scores.within * larger(1.0 - gained, 0.0)
+        held = held + scores.at_edges * larger(1.0 - scores.weight * gained, 0.0)
+        best = larger(best, whole_words(leading, held + first + lost))
+    return best
 
 
 def _weights(d: Floats, value_dim: Floats, fast_words: Floats) -> Floats:
@@ -168,14 +201,15 @@ def held_scores(workload: Workload, fast_words: int) -> tuple[LowerBound, ...]:
 
     Theorem: for M <= d²/2, T = 2M - 1, 1 <= w <= √2 and R rows, words >= T Z (d+dv)/W - R dv - (T-M) or
     T Z (d + w dv)/W - Z - R dv - (T-M), whichever is less, with W from M^(3/2) for w = 1 to 1.128 of it for √2.
-    Longer epochs, of up to 7M/2, with outputs whose first stay is free lose less than R dv, and count edges of a mask;
+    Longer epochs, of up to 7M/2, with outputs whose first stay is free lose less than R dv, and count edges of a mask,
+    with the best mean of what two weights say;
     for dv <= 2d scores that are made again are paid for in some of them, which serve up to d² words.
     Assumes: as fused epochs.
     Regime: up to d² words, 7d²/10 for dv > 2d; ahead of fused epochs from some 60 words on.
     Proof: docs/theory/held_scores.md
 
     >>> [bound.words for words in (1024, 2048, 4096) for bound in held_scores(Workload(n=8192, d=64), words)]
-    [502822846, 343726182, 207410522]
+    [503966133, 343856695, 207491682]
     """
     if fast_words > (_MOST if workload.value_dim <= _WIDE * workload.d else _SHORTER) * workload.d**2:
         return ()

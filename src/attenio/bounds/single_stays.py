@@ -31,7 +31,7 @@ def words_again(
     ``saved``, of a gradient that may have been given probabilities: twice as many rows and keys are told apart.
 
     >>> words_again((4096, 4096, 64, 64), 3 * 4096 * 32, Direction.FORWARD) / (4096 * 64)
-    0.93...
+    0.95...
     """
     rows, keys, d, value_dim = shape
     both, few = d + value_dim, smaller(rows, keys)
@@ -65,7 +65,7 @@ def _forward_words_again(both_kinds: Counts, few: Counts, widths: tuple[Counts, 
     # fast memory does not hold
     beyond, column = both_kinds * d - fast_words, few * value_dim
     waiting = column - 2 * d * value_dim
-    passing = waiting - lost
+    passing = waiting - 2 * (d * (both - 1) + late - 1)
     one_after_another = column - larger(2 * square, 4 * d * value_dim) - lost
     beside = smaller(smaller(larger(passing // 2, waiting - fast_words), passing), one_after_another)
     together = where(beyond >= 0, beyond + beside, 0)
