@@ -174,6 +174,13 @@ def total(problems, closed_form, tiles) -> tuple[int, int]:
     return sum(moved * times for (moved, _), times in forms), max(peak for (_, peak), _ in forms)
 
 
+def is_as_one_by_one(plan) -> None:
+    """What is taken in together moves the same words as one by one, and gives the same outputs."""
+    together, one_by_one = execute(plan), execute(plan, record=True)
+    assert (together.trace.loads, together.trace.stores) == (one_by_one.trace.loads, one_by_one.trace.stores)
+    np.testing.assert_allclose(together.output, one_by_one.output, rtol=1e-5, atol=1e-6)
+
+
 def some_tiles(draw, workload, dataflow: Dataflow) -> Tiles:
     """Random tiles with the names that a dataflow asks for."""
     rows, keys, width = workload.queries, workload.keys, workload.value_dim
